@@ -1,0 +1,71 @@
+# Two commands need nothing but Python >= 3.11, Node >= 18 and, as root, apt:  make demo  and  make test.
+# Set-up happens by itself and once: .venv is made anew only when requirements/dev.txt changes.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+# Where the real servers and clients of tests/interop are installed, each release by itself.
+export EPOCHGATE_CACHE ?= $(HOME)/.cache/epochgate
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+# What `make check` runs: no network, no services, no child processes.
+CHECKS := tests/core tests/properties $(filter-out tests/test_cli.py tests/test_benchmarks.py,$(wildcard tests/test_*.py))
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check test-long interop simulate bench lint peers lock format clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(READY) ## the fault played twice: directly, and through the proxy
+	@$(BIN)/python -m epochgate demo
+
+test: lint peers ## every kind of test with small counts (first run sets everything up; < 15 min)
+	@$(BIN)/pytest
+
+check: lint ## quick: lint, types, core tests, tables, 200 simulated schedules (< 60 s, no network)
+	@$(BIN)/pytest $(CHECKS)
+
+test-long: export EPOCHGATE_LONG := 1
+test-long: export EPOCHGATE_SIM_RUNS ?= 1000
+test-long: lint peers ## everything with full counts (< 60 min)
+	@$(BIN)/pytest
+
+interop: peers ## only the tests against real SDK clients and servers
+	@$(BIN)/pytest tests/interop
+
+simulate: export EPOCHGATE_SIM_RUNS ?= 1000
+simulate: $(READY) ## only the simulation; EPOCHGATE_SIM_RUNS=N sets how many schedules
+	@$(BIN)/pytest tests/properties/test_simulation.py
+
+bench: $(READY) ## cost of the guard against a bare relay, as ratios
+	@$(BIN)/python -m benchmarks.run $(BENCH)
+
+lint: $(READY)
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+format: $(READY) ## format and sort imports
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+peers: $(READY)
+	@$(BIN)/python -m tests.peers.install
+
+lock: ## pin all dependencies anew, with hashes (needs uv)
+	@command -v uv >/dev/null || { echo "make lock needs uv: pip install uv"; exit 1; }
+	uv pip compile $(LOCK) pyproject.toml --group dev -o requirements/dev.txt
+	uv pip compile $(LOCK) tests/peers/python/mcp-1.in -o tests/peers/python/mcp-1.txt
+	uv pip compile $(LOCK) tests/peers/python/mcp-2.in -o tests/peers/python/mcp-2.txt
+	npm --prefix tests/peers/ts install --package-lock-only --omit-lockfile-registry-resolved=true
+LOCK := --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
+	--no-header --no-emit-index-url --no-annotate
+
+clean: ## remove what set-up and tests leave in the tree
+	rm -rf $(VENV) dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+
+$(READY): requirements/dev.txt pyproject.toml requirements/setup.sh
+	@PYTHON="$(PYTHON)" sh requirements/setup.sh $(VENV)
+	@touch $@

@@ -1,0 +1,173 @@
+"""The command line: `epochgate run | demo | config | version`.
+
+Exit codes: 0 done, 1 could not start or the demo failed, 2 bad settings or usage. What is wrong is
+one line on stderr. Each command imports what it needs, so that `version` and `--help` stay quick.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from enum import Enum, EnumType
+from typing import TYPE_CHECKING, NoReturn
+
+from epochgate import __version__
+
+if TYPE_CHECKING:
+    from epochgate.settings import Settings
+
+EXIT_OK = 0
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+
+_HELP = """usage: epochgate COMMAND [OPTIONS]
+
+Sits between MCP clients and an MCP server; never splices two executions into one answer.
+
+  run       serve: epochgate run --upstream http://127.0.0.1:8000
+  demo      play the fault and its cure on an embedded server
+  config    print the effective settings as YAML (--schema: their JSON schema)
+  version   print the version
+
+`epochgate run --help` lists every setting. Each is also a variable (EPOCHGATE_HOLD=5m) and a line
+of the file given by --config (hold: 5m); flags win over variables, variables over the file.
+Exit codes: 0 done, 1 could not start or failed, 2 bad settings or usage.
+"""
+
+
+class UsageError(Exception):
+    """One line that says what of the command line is wrong and what would be right."""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}; see `{self.prog} --help`")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return the exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(words)
+    except UsageError as error:
+        return _complain(str(error), EXIT_USAGE)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # Nobody reads our output any more; the interpreter must not try to flush it again.
+        sys.stdout = None
+        return EXIT_FAILED
+
+
+def _dispatch(words: list[str]) -> int:
+    command, rest = (words[0], words[1:]) if words else ("", [])
+    match command:
+        case "run":
+            return _run(rest)
+        case "demo":
+            from epochgate.demo.main import main as demo
+
+            return demo(rest)
+        case "config":
+            return _config(rest)
+        case "version" | "--version" | "-V":
+            print(f"epochgate {__version__}")
+            return EXIT_OK
+        case "--help" | "-h" | "help":
+            print(_HELP, end="")
+            return EXIT_OK
+        case "":
+            print(_HELP, end="", file=sys.stderr)
+            return EXIT_USAGE
+        case _:
+            raise UsageError(f"{command}: no such command; give run, demo, config or version")
+
+
+def _run(words: list[str]) -> int:
+    settings = _settings("run", words)
+    if settings is None:
+        return EXIT_USAGE
+    from epochgate.shell.process import CannotStart, run
+
+    try:
+        return run(settings)
+    except CannotStart as error:
+        return _complain(str(error), EXIT_FAILED)
+
+
+def _config(words: list[str]) -> int:
+    import yaml  # type: ignore[import-untyped]  # it ships no types
+
+    from epochgate.settings import Settings
+
+    if words == ["--schema"]:
+        print(json.dumps(Settings.model_json_schema(mode="serialization"), indent=2))
+        return EXIT_OK
+    settings = _settings("config", words)
+    if settings is None:
+        return EXIT_USAGE
+    print(yaml.safe_dump(settings.effective(), sort_keys=False), end="")
+    return EXIT_OK
+
+
+def _settings(command: str, words: list[str]) -> Settings | None:
+    """The effective settings, or None after saying what is wrong."""
+    from epochgate.loading import BadSettings, load
+
+    try:
+        return load(read_flags(command, words))
+    except BadSettings as error:
+        _complain(str(error), EXIT_USAGE)
+        return None
+
+
+def read_flags(command: str, words: list[str]) -> dict[str, str]:
+    """The given flags by setting name, values as typed. Raises `UsageError`."""
+    from epochgate.loading import nearest
+
+    parser = _parser(command)
+    known, unknown = parser.parse_known_args(words)
+    if unknown:
+        flag = unknown[0].partition("=")[0]
+        flags = [option for action in parser._actions for option in action.option_strings]
+        meant = nearest(flag, flags) if flag.startswith("-") else None
+        hint = f"did you mean {meant}?" if meant else f"see `epochgate {command} --help`"
+        raise UsageError(f"{flag}: no such flag; {hint}")
+    return {name: value for name, value in vars(known).items() if value is not None}
+
+
+def _parser(command: str) -> _Parser:
+    """A parser with a flag for every setting; the help has the default in brackets."""
+    from epochgate import limits
+    from epochgate.settings import Settings, shown_default
+
+    usage = f"epochgate {command} --upstream URL [OPTIONS]"
+    parser = _Parser(prog=f"epochgate {command}", usage=usage, allow_abbrev=False)
+    settings = parser.add_argument_group("settings")
+    for name, field in Settings.model_fields.items():
+        if name not in limits.Limits.model_fields:
+            _add_flag(settings, name, shown_default(name), str(field.description), field.annotation)
+    bounds = parser.add_argument_group("limits", "times such as 300, 300s or 5m; sizes such as 16MiB")
+    for limit in limits.table():
+        _add_flag(bounds, limit.name, limit.default, f"at the limit: {limit.at_limit}", None)
+    return parser
+
+
+def _add_flag(group: argparse._ArgumentGroup, name: str, default: str, text: str, annotation: object) -> None:
+    flag = f"--{name.replace('_', '-')}"
+    shown = (f"{text} [{default}]" if default else text).replace("%", "%%")
+    if annotation is bool:
+        group.add_argument(flag, dest=name, nargs="?", const="true", metavar="true|false", help=shown)
+    elif isinstance(annotation, EnumType):
+        members: list[Enum] = list(annotation)
+        choices = "|".join(str(member.value) for member in members)
+        group.add_argument(flag, dest=name, metavar=choices, help=shown)
+    else:
+        group.add_argument(flag, dest=name, metavar="VALUE", help=shown)
+
+
+def _complain(line: str, code: int) -> int:
+    print(f"epochgate: {line}", file=sys.stderr)
+    return code

@@ -1,0 +1,243 @@
+"""What the core asks for, as imperatives, and what it found out, as facts.
+
+The driver performs every command in order. Facts change nothing: they are what an observer counts
+and logs. Exchanges are numbered by the shell, legs by the core.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from epochgate.core.http import Headers
+from epochgate.core.records import Record
+
+# --- commands -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SendUpstream:
+    """Open a leg: one HTTP request to the upstream.
+
+    `headers` are end-to-end headers; the shell adds `Host` and framing. `headers_within` limits the
+    wait for the answer's headers, in seconds (None: no limit, W6).
+    """
+
+    leg: int
+    method: bytes
+    target: bytes
+    headers: Headers
+    body: bytes | None
+    headers_within: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PauseLeg:
+    leg: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeLeg:
+    leg: int
+
+
+@dataclass(frozen=True, slots=True)
+class CloseLeg:
+    """Close the leg now; no event of it follows."""
+
+    leg: int
+
+
+@dataclass(frozen=True, slots=True)
+class DrainLeg:
+    """Nobody waits for this leg any more: read it to its end for at most 1 s, then close it (W7).
+
+    No event of it follows.
+    """
+
+    leg: int
+
+
+@dataclass(frozen=True, slots=True)
+class Respond:
+    """Answer an exchange whole, with `Content-Length` (except 202 and 204: no body, no type)."""
+
+    exchange: int
+    status: int
+    headers: Headers
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAnswer:
+    """Start an answer of unknown length (chunked; the head goes out with the next write)."""
+
+    exchange: int
+    status: int
+    headers: Headers
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """Write body bytes to an open answer; empty bytes send the head alone."""
+
+    exchange: int
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class EndAnswer:
+    """Write the last bytes and the final chunk in one write."""
+
+    exchange: int
+    data: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class AbortAnswer:
+    """Break the client's connection without a final chunk, so that it cannot look complete."""
+
+    exchange: int
+
+
+@dataclass(frozen=True, slots=True)
+class Persist:
+    """Make a record durable, then answer with `Persisted` (or `Fenced`) and the same token."""
+
+    token: int
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Register:
+    """The session exists from now on under this id on the client leg."""
+
+    visible_id: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """The session is over and nothing of it is left: drop it."""
+
+
+# --- facts --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A verdict about a resume. All four are label values of `epochgate_resumes_total`."""
+
+    leg: str  # client | upstream
+    stream: str  # request | standalone
+    verdict: str
+    reason: str
+    exchange: int | None = None  # of the client that it concerns, for its log line
+
+
+@dataclass(frozen=True, slots=True)
+class Relayed:
+    events: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A message that no client may see: foreign, late, duplicate, unproven, stale_answer."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class HealBegun:
+    trigger: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class HealEnded:
+    """`changes` names what differs in the new `InitializeResult`; `seconds` is the heal's length."""
+
+    trigger: str
+    outcome: str
+    generation: int
+    seconds: float
+    changes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reissued:
+    """What the policy said of one owed request: sent, withheld or exhausted."""
+
+    method: str
+    outcome: str
+    reason: str
+    exchange: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Discarded:
+    """The price of a restart: events the client had seen, seconds since the request was sent."""
+
+    events: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Drifted:
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """One more of a counter without labels; `name` is the metric's name without prefix and suffix.
+
+    affinity_faults, unproven_polls, standalone_gaps, unknown_cursors, journal_evictions.
+    """
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamFailed:
+    """An upstream leg failed: connect, headers_timeout, reset, truncated, protocol."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class StateChanged:
+    """A session or stream moved: `what` is session, request or standalone; None is before birth or
+    after the end."""
+
+    what: str
+    old: str | None
+    new: str | None
+
+
+Command = (
+    SendUpstream
+    | PauseLeg
+    | ResumeLeg
+    | CloseLeg
+    | DrainLeg
+    | Respond
+    | OpenAnswer
+    | Write
+    | EndAnswer
+    | AbortAnswer
+    | Persist
+    | Register
+    | Forget
+)
+Fact = (
+    Judged
+    | Relayed
+    | Dropped
+    | HealBegun
+    | HealEnded
+    | Reissued
+    | Discarded
+    | Drifted
+    | Counted
+    | UpstreamFailed
+    | StateChanged
+)
+Step = Command | Fact

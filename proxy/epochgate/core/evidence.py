@@ -1,0 +1,145 @@
+"""From a message to the judge: what it claims to be, and what it and its event say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from epochgate.core import epoch, jsonrpc, sse
+from epochgate.core.generation import Generation, Stamped
+from epochgate.core.jsonrpc import Kind, Message
+from epochgate.core.stream import Owed, OwedState, Stream
+from epochgate.core.verdict import (
+    Asked,
+    Before,
+    Claim,
+    IdStep,
+    Leg,
+    MessageEvidence,
+    Ruling,
+    Size,
+    judge,
+)
+
+if TYPE_CHECKING:
+    from epochgate.core.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A message, what it claims, the request it names if any, and the evidence about it."""
+
+    message: Message
+    claim: Claim
+    owed: Owed | None
+    stated: bytes | None
+    evidence: MessageEvidence
+
+
+def read(session: Session, stream: Stream, message: Message, event: sse.Event | None) -> Reading:
+    """The evidence of one message; `event` is None for a JSON answer."""
+    claim, owed = _claim(stream, message)
+    stated = epoch.stated_in(message.raw, session.policy.epoch_keys)
+    evidence = MessageEvidence(
+        leg=stream.leg_kind,
+        size=Size.FITS,
+        claim=claim,
+        epoch=epoch.compare(stream.generation.epoch, stated, stream.header_epoch),
+        asked=_asked(stream.generation, claim, message),
+        step=_step(stream, event),
+        before=Before.SOMETHING if stream.relayed else Before.NOTHING,
+    )
+    return Reading(message, claim, owed, stated, evidence)
+
+
+def rule(reading: Reading) -> Ruling:
+    return judge(reading.evidence)
+
+
+def learn(stream: Stream, event: sse.Event) -> None:
+    """Take the id of an event that was accepted; after a resume only one that fits (R31)."""
+    if not event.id:
+        return
+    if stream.leg_kind is not Leg.UNBROKEN and stream.ids.step(event) not in (IdStep.NEXT, IdStep.UNJUDGED):
+        return
+    stream.ids.saw([event.id], event.raw)
+
+
+def note_answer(session: Session, stream: Stream, reading: Reading) -> None:
+    """What an answer teaches: tool annotations, and that its session holds state now (R20, R21)."""
+    owed = reading.owed
+    if owed is None or reading.message.kind is not Kind.RESULT:
+        return
+    if owed.method == "tools/list":
+        is_first = "cursor" not in owed.message.params()
+        result = (jsonrpc.read_object(reading.message.raw) or {}).get("result")
+        if result is not None:
+            session.tools.add_page(bytes(result), is_first)
+    name = owed.message.tool_name()
+    if name is None or not session.tools.is_annotating:
+        return
+    hint = session.tools.hints.get(name)
+    is_stateless = name in session.policy.replay_tools or name in session.policy.stateless_tools
+    if not is_stateless and (hint is None or hint.read_only_hint is not True):
+        stream.generation.has_state = True
+
+
+def _claim(stream: Stream, message: Message) -> tuple[Claim, Owed | None]:
+    match message.kind:
+        case Kind.RESULT | Kind.ERROR:
+            return _claim_of_response(stream, message)
+        case Kind.REQUEST:
+            return (Claim.PING if message.method == "ping" else Claim.QUESTION), None
+        case Kind.NOTIFICATION if message.method == "notifications/progress" and message.token is not None:
+            return _claim_of_progress(stream, message.token)
+        case Kind.NOTIFICATION:
+            return Claim.PLAIN, None
+        case Kind.INVALID:
+            return Claim.UNREADABLE, None
+
+
+def _claim_of_response(stream: Stream, message: Message) -> tuple[Claim, Owed | None]:
+    if message.id is None or message.id == b"null":
+        return Claim.IDLESS_ERROR, None
+    found = _find(stream.generation.stamps, message.id)
+    if found is None:
+        return Claim.UNKNOWN_ANSWER, None
+    if found.owed.state is OwedState.ANSWERED:
+        return Claim.LATE, found.owed
+    if found.stream is not stream:
+        return Claim.ELSEWHERE_ANSWER, found.owed
+    return Claim.ANSWER, found.owed
+
+
+def _claim_of_progress(stream: Stream, token: bytes) -> tuple[Claim, Owed | None]:
+    found = _find(stream.generation.tokens, token)
+    if found is None:
+        return Claim.UNKNOWN_PROGRESS, None
+    is_task = found.owed.message.is_task_augmented()
+    if found.owed.state is OwedState.ANSWERED and not is_task:
+        return Claim.LATE, found.owed
+    return (Claim.PROGRESS if found.stream is stream else Claim.ELSEWHERE_PROGRESS), found.owed
+
+
+def _find(table: dict[bytes, Stamped], text: bytes) -> Stamped | None:
+    """By the text as it stands (requests that carry no stamp), else as a stamp of either type (R36)."""
+    found = table.get(text)
+    if found is None:
+        found = table.get(jsonrpc.stamp_key(text))
+        return found if found is not None and found.owed.is_stamped else None
+    return found
+
+
+def _asked(generation: Generation, claim: Claim, message: Message) -> Asked:
+    if claim not in (Claim.QUESTION, Claim.PING) or message.id is None:
+        return Asked.NO
+    is_open = generation.asked.get(message.id)
+    if is_open is None:
+        return Asked.NEW
+    return Asked.OPEN if is_open else Asked.SEEN
+
+
+def _step(stream: Stream, event: sse.Event | None) -> IdStep:
+    if event is None or stream.leg_kind is Leg.UNBROKEN:
+        return IdStep.UNJUDGED
+    return stream.ids.step(event)

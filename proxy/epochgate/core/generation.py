@@ -1,0 +1,53 @@
+"""A generation: one server session object, with everything that is valid in it alone.
+
+Begun by an `initialize`, or taken over by drift (R1). Stamps, the ids of the server's own requests
+and the epoch are looked up here and never across generations (R19, R30).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from epochgate.core.epoch import Epoch
+
+if TYPE_CHECKING:
+    from epochgate.core.stream import Owed, Stream
+
+
+@dataclass(frozen=True, slots=True)
+class Stamped:
+    """What a stamp leads to."""
+
+    stream: Stream
+    owed: Owed
+
+
+@dataclass(slots=True)
+class Generation:
+    """`upstream_id` is the `Mcp-Session-Id` of this server session; `epoch` what it stated."""
+
+    number: int
+    upstream_id: bytes
+    epoch: Epoch
+    stamps: dict[bytes, Stamped] = field(default_factory=dict)
+    tokens: dict[bytes, Stamped] = field(default_factory=dict)
+    asked: dict[bytes, bool] = field(default_factory=dict)  # server request id -> is it open
+    is_gone: bool = False
+    has_state: bool = False  # it completed a call of a tool that is not read-only (R21)
+    is_ended: bool = False  # a DELETE was sent, or another generation lives under its upstream id
+    last_sign_of_life: float = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Generation {self.number}{' gone' if self.is_gone else ''}>"
+
+
+@dataclass(slots=True)
+class Question:
+    """A request of the server that was relayed to the client (R18, R19)."""
+
+    generation: Generation
+    stream: Stream
+    server_id: bytes
+    method: str
+    is_open: bool = True

@@ -1,0 +1,344 @@
+"""A heal: one transaction that re-establishes the upstream session, single flight (design, section 8).
+
+initialize, compare, initialized, reopen the standalone stream, restore, commit, re-issue, tell. The
+client's session id never changes. Unreachable is not lost: as long as somebody waits it is tried again,
+then parked for the next caller (R27).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from epochgate.core import answers, clientleg, epoch, heal, http, jsonrpc, reissue, restarting, standalone
+from epochgate.core.commands import HealBegun, HealEnded
+from epochgate.core.events import RequestHead
+from epochgate.core.generation import Generation
+from epochgate.core.heal import InitializeResult, RestoreStep
+from epochgate.core.inquiry import Outcome
+from epochgate.core.policy import Stamps
+from epochgate.core.states import SessionInput, SessionState, Up
+from epochgate.core.stream import Restart, Stream
+from epochgate.core.upward import stamp_again
+
+if TYPE_CHECKING:
+    from epochgate.core.session import Session
+
+_FIRST_BACKOFF_S = 0.1
+_LAST_BACKOFF_S = 2.0
+_MINUTE_S = 60.0
+_MAX_TOOL_PAGES = 100  # a server that pages for ever does not hold a heal up
+
+
+@dataclass(slots=True)
+class Heal:
+    """One heal under way. `new` is the generation that it is about to commit."""
+
+    trigger: str
+    replaces: int
+    began_at: float
+    head: RequestHead
+    attempts: int = 0
+    new: Generation | None = None
+    result: InitializeResult = field(default_factory=InitializeResult)
+    result_raw: bytes = b""
+    changes: tuple[str, ...] = ()
+    steps: list[RestoreStep] = field(default_factory=list)
+    tool_pages: int = 0
+
+
+# --- beginning --------------------------------------------------------------------------------------
+
+
+def begin(session: Session, trigger: str, head: RequestHead) -> None:
+    """Begin a heal, or join the one under way. `head` is a caller that the session has accepted."""
+    if session.state is SessionState.HEALING:
+        return
+    if session.state not in (SessionState.LIVE, SessionState.PARKED):
+        restarting.fail_waiting(session, "session_lost")
+        return
+    if session.drain_until is not None:
+        restarting.fail_waiting(session, "draining")
+        return
+    if not _has_budget(session):
+        session.move(SessionInput.SURFACED)
+        session.do(HealEnded(trigger, "lost", session.current.number, 0.0))
+        restarting.fail_waiting(session, "heal_budget")
+        return
+    session.move(SessionInput.HEAL)
+    session.heals_at.append(session.now)
+    session.heal = Heal(trigger, session.current.number, session.now, head)
+    session.do(HealBegun(trigger, session.current.number))
+    attempt(session)
+
+
+def _has_budget(session: Session) -> bool:
+    session.heals_at = [at for at in session.heals_at if session.now - at < _MINUTE_S]
+    return len(session.heals_at) < session.policy.max_heals_per_minute
+
+
+def attempt(session: Session) -> None:
+    """Send the recorded `initialize` with the negotiated version and an id of ours (W9)."""
+    run = session.heal
+    if run is None or session.initialize is None:
+        return
+    request_id = session.own_id()
+    body = heal.initialize_request(session.initialize, session.initialize_result.protocol_version, request_id)
+
+    def initialized(outcome: Outcome) -> None:
+        if session.heal is run:
+            _compare(session, run, outcome)
+
+    session.inquire(run.head, None, body, request_id, initialized)
+
+
+# --- comparing --------------------------------------------------------------------------------------
+
+
+def _compare(session: Session, run: Heal, outcome: Outcome) -> None:
+    if outcome.is_unauthorized:
+        _park(session, run)
+        return
+    if not outcome.is_accepted or outcome.end is not outcome.end.CLEAN:
+        _try_again(session, run)
+        return
+    upstream_id = http.find(outcome.headers, http.SESSION_ID)
+    result_raw = jsonrpc.member(outcome.message.raw, "result") if outcome.message is not None else None
+    result = None if result_raw is None else heal.read_initialize_result(result_raw)
+    if outcome.message is None or result_raw is None or result is None or upstream_id is None:
+        _give_up(session, run, ("no session",))
+        return
+    if upstream_id == session.current.upstream_id and session.policy.stamp is Stamps.OFF:
+        _give_up(session, run, ("same session id without stamps",))
+        return
+    comparison = heal.compare(session.initialize_result, result)
+    stated = epoch.Epoch(
+        epoch.stated_in(outcome.message.raw, session.policy.epoch_keys),
+        epoch.stated_in_headers(outcome.headers, session.policy.epoch_header),
+    )
+    run.new = Generation(session.current.number + 1, upstream_id, stated, last_sign_of_life=session.now)
+    if comparison.incompatible:
+        restarting.end_upstream(session, run.new)
+        _give_up(session, run, comparison.incompatible)
+        return
+    run.result, run.result_raw, run.changes = result, result_raw, comparison.changes
+    if session.has_initialized:
+        _send_initialized(session, run, run.new)
+    else:
+        _commit(session, run)  # the client's own `initialized` goes to the new generation (R45)
+
+
+def _send_initialized(session: Session, run: Heal, new: Generation) -> None:
+    def acknowledged(outcome: Outcome) -> None:
+        if session.heal is not run:
+            return
+        if not outcome.is_accepted:
+            _try_again(session, run)
+            return
+        standalone.move_to(session, new)
+        prelude = [_call_params(message.raw) for message in session.prelude.values()]
+        run.steps = list(heal.restore_steps(session.log_level, tuple(session.subscriptions), prelude))
+        _restore_next(session, run, new)
+
+    body = jsonrpc.notification("notifications/initialized", {})
+    session.inquire(run.head, new, body, None, acknowledged)
+
+
+def _call_params(raw: bytes) -> dict[str, object]:
+    params: dict[str, object] = msgspec.json.decode(jsonrpc.member(raw, "params") or b"{}")
+    params.pop("_meta", None)
+    return params
+
+
+# --- restoring --------------------------------------------------------------------------------------
+
+
+def _restore_next(session: Session, run: Heal, new: Generation) -> None:
+    if not run.steps:
+        _ask_for_tools(session, run, new, None)
+        return
+    step = run.steps.pop(0)
+    request_id = session.own_id()
+
+    def restored(outcome: Outcome) -> None:
+        if session.heal is not run:
+            return
+        message = outcome.message
+        has_failed = message is None or message.kind is jsonrpc.Kind.ERROR or _is_tool_error(message)
+        if has_failed and step.must_succeed:
+            restarting.end_upstream(session, new)
+            _give_up(session, run, (f"{step.method} failed",))
+            return
+        _restore_next(session, run, new)
+
+    session.inquire(
+        run.head, new, jsonrpc.request(request_id, step.method, step.params), request_id, restored
+    )
+
+
+def _is_tool_error(message: jsonrpc.Message) -> bool:
+    value = message.result().get("isError")
+    return value is not None and bytes(value) == b"true"
+
+
+def _ask_for_tools(session: Session, run: Heal, new: Generation, cursor: str | None) -> None:
+    """Ask what the tools promise, where a decision hangs on it (R20)."""
+    is_needed = cursor is not None or any(
+        reissue.needs_tools(session.policy, owed, session.tools)
+        for stream in session.streams.values()
+        if stream.up is Up.VOID
+        for owed in stream.open_owed
+    )
+    if not is_needed or run.tool_pages >= _MAX_TOOL_PAGES:
+        _commit(session, run)
+        return
+    run.tool_pages += 1
+    request_id = session.own_id()
+
+    def listed(outcome: Outcome) -> None:
+        if session.heal is not run:
+            return
+        following = None
+        if outcome.message is not None:
+            following = reissue.read_tools_page(outcome.message, session.tools, is_first=cursor is None)
+        if following is None:
+            _commit(session, run)
+        else:
+            _ask_for_tools(session, run, new, following)
+
+    params = {} if cursor is None else {"cursor": cursor}
+    session.inquire(run.head, new, jsonrpc.request(request_id, "tools/list", params), request_id, listed)
+
+
+# --- committing -------------------------------------------------------------------------------------
+
+
+def _commit(session: Session, run: Heal) -> None:
+    """The new generation becomes current, durably, before anything is sent again (R16)."""
+    assert run.new is not None
+    old = session.current
+    if run.new.upstream_id == old.upstream_id:
+        old.is_ended = True
+    session.generations.append(run.new)
+    session.initialize_result = run.result
+    session.initialize_result_raw = run.result_raw
+    session.persist_session(lambda: _committed(session, run, old))
+
+
+def _committed(session: Session, run: Heal, old: Generation) -> None:
+    if session.heal is not run:
+        return
+    session.heal = None
+    session.move(SessionInput.COMMITTED)
+    seconds = session.now - run.began_at
+    session.do(HealEnded(run.trigger, "healed", session.current.number, seconds, run.changes))
+    waiting = [stream for stream in session.streams.values() if stream.up is Up.WAITING]
+    for stream in list(session.streams.values()):
+        if stream.is_request and stream.up is Up.VOID:
+            restarting.attend_after_commit(session, stream)
+    if (
+        session.standalone is not None
+        and session.standalone.generation is old
+        and session.standalone.up is Up.VOID
+    ):
+        standalone.move_to(session, session.current)
+    session.pending_mark = Restart(run.trigger, session.current.number, 0, reissued=False)
+    _tell(session)
+    for stream in waiting:
+        release(session, stream)
+    restarting.end_if_over(session, old)
+
+
+def release(session: Session, stream: Stream) -> None:
+    """A request that waited for the commit goes up in the current generation (R24)."""
+    session.clear_timer("wait", stream.handle)
+    for owed in stream.owed:
+        stream.generation.stamps.pop(owed.key, None)
+        stream.generation.tokens.pop(owed.token_key or b"", None)
+    stream.generation = session.current
+    states = [owed.state for owed in stream.owed]
+    stream.owed = [stamp_again(session, stream, owed) for owed in stream.owed]
+    for owed, state in zip(stream.owed, states, strict=True):
+        owed.state = state
+    stream.failing_since = None
+    answers.send_post(session, stream)
+
+
+def _tell(session: Session) -> None:
+    """The lists may have changed with the server: say so where the server declared that it would."""
+    stream = session.standalone
+    if stream is None or not session.has_initialized:
+        return
+    for name in ("tools", "prompts", "resources"):
+        capability = session.initialize_result.capabilities.get(name)
+        if isinstance(capability, dict) and capability.get("listChanged") is True:
+            clientleg.deliver_message(
+                session, stream, jsonrpc.notification(f"notifications/{name}/list_changed", {})
+            )
+
+
+def restore_into_current(session: Session) -> None:
+    """Level and subscriptions go into a session that the server re-created by itself (R1)."""
+    head = session.last_head
+    if head is None:
+        return
+    for step in heal.restore_steps(session.log_level, tuple(session.subscriptions), []):
+        request_id = session.own_id()
+        body = jsonrpc.request(request_id, step.method, step.params)
+        session.inquire(head, session.current, body, request_id, _nothing)
+
+
+def _nothing(_outcome: Outcome) -> None:
+    """A best effort: nothing hangs on what comes of it."""
+
+
+# --- not succeeding ---------------------------------------------------------------------------------
+
+
+def _give_up(session: Session, run: Heal, why: tuple[str, ...]) -> None:
+    """An answer that rules the new session out: the client has to negotiate anew (R27)."""
+    session.heal = None
+    session.move(SessionInput.INCOMPATIBLE)
+    seconds = session.now - run.began_at
+    session.do(HealEnded(run.trigger, "incompatible", run.replaces, seconds, why))
+    restarting.fail_waiting(session, "incompatible")
+    _end_standalone(session)
+
+
+def _end_standalone(session: Session) -> None:
+    if session.standalone is not None:
+        standalone.close(session, session.standalone)
+
+
+def _try_again(session: Session, run: Heal) -> None:
+    """Unreachable is not lost: again with back-off while somebody waits (R27)."""
+    if not _is_wanted(session):
+        _park(session, run)
+        return
+    delay = min(_FIRST_BACKOFF_S * 2**run.attempts, _LAST_BACKOFF_S)
+    run.attempts += 1
+    run.new = None
+    session.set_timer("heal", 0, delay)
+
+
+def _is_wanted(session: Session) -> bool:
+    return any(
+        stream.up in (Up.VOID, Up.WAITING) and stream.exchange is not None
+        for stream in session.streams.values()
+    ) or (session.standalone is not None and session.standalone.exchange is not None)
+
+
+def park_if_unwanted(session: Session) -> None:
+    """The last one who waited has given up."""
+    if session.heal is not None and not _is_wanted(session):
+        _park(session, session.heal)
+
+
+def _park(session: Session, run: Heal) -> None:
+    """The session stays; the next caller tries again."""
+    session.heal = None
+    session.clear_timer("heal", 0)
+    session.move(SessionInput.UNREACHABLE)
+    session.do(HealEnded(run.trigger, "parked", run.replaces, session.now - run.began_at))

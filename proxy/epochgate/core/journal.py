@@ -1,0 +1,150 @@
+"""The bounded record of what a stream gave its client, for redelivery.
+
+Events are kept as the blocks they were written in, by reference, with the cursors already in them:
+one append for each read. Only a client that comes back into the middle of a block has it searched.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from epochgate.core import cursor
+from epochgate.core.cursor import BLOCK_SPAN
+
+
+class Budget:
+    """What some journals hold together, against their limit, in bytes; within a wider budget."""
+
+    __slots__ = ("_wider", "limit", "used")
+
+    def __init__(self, limit: int, wider: Budget | None = None) -> None:
+        self.limit = limit
+        self.used = 0
+        self._wider = wider
+
+    @property
+    def is_exceeded(self) -> bool:
+        return self.used > self.limit or (self._wider is not None and self._wider.is_exceeded)
+
+    def add(self, size: int) -> None:
+        self.used += size
+        if self._wider is not None:
+            self._wider.add(size)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """`count` events from position `first` on, with their cursors, as they were written."""
+
+    first: int
+    count: int
+    first_cursor: int
+    data: bytes
+
+
+class Journal:
+    """The events of one stream, oldest first. Positions count the stream's events from 0."""
+
+    __slots__ = ("_budget", "_entries", "evicted_to", "size", "written_to")
+
+    def __init__(self, budget: Budget) -> None:
+        self._budget = budget
+        self._entries: deque[Entry] = deque()
+        self.size = 0
+        self.evicted_to = 0  # positions below are no longer kept
+        self.written_to = 0  # positions below were written to some leg
+
+    @property
+    def is_exceeding(self) -> bool:
+        """Whether this journal's budget, or a wider one, is exceeded."""
+        return self._budget.is_exceeded
+
+    def append(self, entry: Entry) -> None:
+        self._entries.append(entry)
+        self.size += len(entry.data)
+        self._budget.add(len(entry.data))
+
+    def trim(self, limit: int) -> bool:
+        """Evict written entries, oldest first, until at most `limit` bytes are held.
+
+        Undelivered events stay (R13). Returns whether anything was evicted.
+        """
+        has_evicted = False
+        while self.size > limit and self._entries:
+            oldest = self._entries[0]
+            if oldest.first + oldest.count > self.written_to:
+                break
+            self._entries.popleft()
+            self._release(oldest)
+            self.evicted_to = oldest.first + oldest.count
+            has_evicted = True
+        return has_evicted
+
+    def clear(self) -> None:
+        for entry in self._entries:
+            self._release(entry)
+        self._entries.clear()
+
+    def after(self, position: int) -> list[bytes]:
+        """What was journalled behind `position` (-1: everything), as writable blocks."""
+        blocks: list[bytes] = []
+        for entry in self._entries:
+            if entry.first > position:
+                blocks.append(entry.data)
+            elif entry.first + entry.count - 1 > position:
+                blocks.append(_cut(entry, position))
+        return blocks
+
+    def backwards(self) -> Iterator[Entry]:
+        return reversed(self._entries)
+
+    def _release(self, entry: Entry) -> None:
+        self.size -= len(entry.data)
+        self._budget.add(-len(entry.data))
+
+
+def _cut(entry: Entry, position: int) -> bytes:
+    """The rest of an entry behind `position`: from the line `id: N` of the next event on."""
+    wanted = b"\nid: %d" % (entry.first_cursor + position + 1 - entry.first)
+    at = entry.data.find(wanted)
+    while at >= 0 and entry.data[at + len(wanted) : at + len(wanted) + 1] not in (b"\n", b"\r"):
+        at = entry.data.find(wanted, at + 1)
+    if at < 0:
+        # CR line endings: the id line follows a carriage return
+        at = entry.data.find(b"\r" + wanted[1:] + b"\r")
+    if at < 0:
+        raise AssertionError(f"event {position + 1} is not in its journal entry")
+    return entry.data[at + 1 :]
+
+
+class Numbering:
+    """Which cursors a stream has given out: its blocks, each with the position it began at (R15)."""
+
+    __slots__ = ("_blocks", "next_position")
+
+    def __init__(self) -> None:
+        self._blocks: list[tuple[int, int]] = []
+        self.next_position = 0
+
+    @property
+    def blocks(self) -> list[tuple[int, int]]:
+        """(block, position of its first event), in the order they were taken."""
+        return self._blocks
+
+    def room(self) -> int:
+        """How many events fit in the current block; 0 when a block must be added."""
+        if not self._blocks:
+            return 0
+        return BLOCK_SPAN - (self.next_position - self._blocks[-1][1])
+
+    def add_block(self, block: int) -> None:
+        self._blocks.append((block, self.next_position))
+
+    def next_cursor(self) -> int:
+        block, first = self._blocks[-1]
+        return cursor.mint(block, self.next_position - first)
+
+    def advance(self, count: int) -> None:
+        self.next_position += count

@@ -1,0 +1,315 @@
+"""JSON-RPC messages as bytes: a look that keeps the type of ids, and edits that keep other bytes.
+
+Only what has to be known is read, the rest stays raw. Nothing here raises on what a peer sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+import msgspec
+
+from epochgate.core.jsontext import (
+    Members,
+    Span,
+    find_member,
+    find_path,
+    has_unique_keys_on,
+    is_utf8,
+    put,
+    read_array,
+    read_string,
+    splice,
+    strip,
+    text_of,
+)
+from epochgate.core.jsontext import read_object as read_object  # part of what this module offers
+
+SAFE_INTEGER = 2**53  # ids of this size and above are not exact in JavaScript
+
+_INTEGER = re.compile(rb"-?(?:0|[1-9][0-9]{0,15})")
+_TOKEN_PATH = ("params", "_meta", "progressToken")
+# Keys that decide what a request does or stands for: one that stands twice is read in two ways.
+_REQUEST_KEYS = (b'"id"', b'"method"', b'"params"', b'"_meta"', b'"progressToken"', b'"requestId"')
+_CALL_KEYS = (*_REQUEST_KEYS, b'"name"')
+_ANSWER_KEYS = (b'"id"',)
+
+
+class Kind(Enum):
+    REQUEST = "request"
+    NOTIFICATION = "notification"
+    RESULT = "result"
+    ERROR = "error"
+    INVALID = "invalid"
+
+
+class IdType(Enum):
+    """INT: an integer exact in a double. OTHER (null, 1.5, 1e400, …) cannot be stamped (R36)."""
+
+    INT = "int"
+    STR = "str"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message. `id`, `token` and `cancels` are JSON texts as they stand in it.
+
+    `token` is the progress token that a request offers or a progress notification names, `cancels`
+    the request id in `notifications/cancelled`. An ERROR may have no id. `is_rewritable` is False
+    where these cannot be replaced: a key that stands twice, or no UTF-8 (R36).
+    """
+
+    raw: bytes
+    kind: Kind
+    id: bytes | None = None
+    method: str | None = None
+    token: bytes | None = None
+    cancels: bytes | None = None
+    is_rewritable: bool = False
+    spans: Mapping[str, Span] = field(default_factory=dict, repr=False, compare=False)
+
+    def params(self) -> Members:
+        """The members of `params`; empty if it is absent or no object."""
+        return self._members("params")
+
+    def result(self) -> Members:
+        """The members of `result`; empty if it is absent or no object."""
+        return self._members("result")
+
+    def error(self) -> Members:
+        """The members of `error`; empty if it is absent or no object."""
+        return self._members("error")
+
+    def tool_name(self) -> str | None:
+        """The tool that a `tools/call` names."""
+        return read_string(self.params().get("name")) if self.method == "tools/call" else None
+
+    def is_task_augmented(self) -> bool:
+        return self.kind is Kind.REQUEST and "task" in self.params()
+
+    def _members(self, key: str) -> Members:
+        value = (read_object(self.raw) or {}).get(key)
+        return {} if value is None else read_object(bytes(value)) or {}
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """The messages of a POST or of an event; a batch may hold INVALID members beside others."""
+
+    raw: bytes
+    messages: tuple[Message, ...]
+    is_batch: bool
+
+    @property
+    def requests(self) -> tuple[Message, ...]:
+        return tuple(message for message in self.messages if message.kind is Kind.REQUEST)
+
+
+def read_body(raw: bytes) -> Body | None:
+    """Read one message or a batch; None if nothing in it is a JSON-RPC message. Never raises."""
+    members = read_array(raw)
+    if members is None:
+        single = read_message(raw)
+        return None if single.kind is Kind.INVALID else Body(raw, (single,), is_batch=False)
+    messages = tuple(read_message(bytes(member)) for member in members)
+    if all(message.kind is Kind.INVALID for message in messages):
+        return None
+    return Body(raw, messages, is_batch=True)
+
+
+def read_message(raw: bytes) -> Message:
+    """Read one message; its kind is INVALID if it is none. Never raises."""
+    members = read_object(raw)
+    if members is None:
+        return Message(raw, Kind.INVALID)
+    request_id = text_of(members, "id")
+    method = read_string(members.get("method"))
+    kind = _kind(members, request_id, method)
+    if kind is Kind.INVALID:
+        return Message(raw, kind)
+    places: dict[str, tuple[Sequence[str], bytes]] = {}
+    if request_id is not None:
+        places["id"] = (("id",), request_id)
+    token, cancels = _read_params(members, kind, method)
+    if token is not None:
+        places["token"] = (_TOKEN_PATH if kind is Kind.REQUEST else ("params", "progressToken"), token)
+    if cancels is not None:
+        places["cancels"] = (("params", "requestId"), cancels)
+    spans = _find_spans(raw, places, method)
+    return Message(raw, kind, request_id, method, token, cancels, spans is not None, spans or {})
+
+
+def _kind(members: Members, request_id: bytes | None, method: str | None) -> Kind:
+    has_usable_id = request_id is not None and request_id[0] in b'"-0123456789n'
+    if request_id is not None and not has_usable_id:
+        return Kind.INVALID
+    if method is not None:
+        return Kind.REQUEST if has_usable_id else Kind.NOTIFICATION
+    if "method" in members:
+        return Kind.INVALID
+    result, error = text_of(members, "result"), text_of(members, "error")
+    if error not in (None, b"null"):
+        return Kind.ERROR if result in (None, b"null") else Kind.INVALID
+    return Kind.RESULT if has_usable_id and result is not None else Kind.INVALID
+
+
+def _read_params(members: Members, kind: Kind, method: str | None) -> tuple[bytes | None, bytes | None]:
+    """The progress token and the id that is cancelled."""
+    value = members.get("params")
+    params = None if value is None or method is None else read_object(bytes(value))
+    if params is None:
+        return None, None
+    if kind is Kind.REQUEST:
+        meta = params.get("_meta")
+        return text_of(read_object(bytes(meta)) or {}, "progressToken") if meta is not None else None, None
+    if method == "notifications/progress":
+        return text_of(params, "progressToken"), None
+    if method == "notifications/cancelled":
+        return None, text_of(params, "requestId")
+    return None, None
+
+
+def _find_spans(
+    raw: bytes, places: Mapping[str, tuple[Sequence[str], bytes]], method: str | None
+) -> dict[str, Span] | None:
+    """Where the values stand; None if a key stands twice or this is no UTF-8.
+
+    A key that is there, stands nowhere else and cannot be written with escapes is found by search.
+    """
+    if not (raw.isascii() or is_utf8(raw)):
+        return None
+    keys = _ANSWER_KEYS if method is None else _CALL_KEYS if method == "tools/call" else _REQUEST_KEYS
+    if b"\\u00" not in raw and max(map(raw.count, keys)) < 2:
+        return {name: find_member(raw, path[-1], text) for name, (path, text) in places.items()}
+    if not has_unique_keys_on(raw, ("params", "_meta")):
+        return None
+    spans = {name: find_path(raw, path) for name, (path, _) in places.items()}
+    return {name: span for name, span in spans.items() if span is not None}
+
+
+def rewrite(
+    message: Message, *, id: bytes | None = None, token: bytes | None = None, cancels: bytes | None = None
+) -> bytes:
+    """The message with these JSON texts at their places and every other byte kept.
+
+    Raises ValueError if it is not rewritable or has no such value.
+    """
+    edits: list[tuple[Span, bytes]] = []
+    for name, value in (("id", id), ("token", token), ("cancels", cancels)):
+        if value is None:
+            continue
+        span = message.spans.get(name)
+        if span is None:
+            raise ValueError(f"no {name} that can be replaced")
+        edits.append((span, value))
+    edits.sort()
+    return splice(message.raw, edits)
+
+
+def rewrite_batch(body: Body, new: Sequence[bytes]) -> bytes:
+    """The body with its messages replaced in order, what stands between them kept."""
+    if not body.is_batch:
+        return new[0]
+    edits: list[tuple[Span, bytes]] = []
+    at = body.raw.index(b"[") + 1
+    for message, text in zip(body.messages, new, strict=True):
+        at = body.raw.index(message.raw, at)
+        end = at + len(message.raw)
+        edits.append(((at, end), text))
+        at = end
+    return splice(body.raw, edits)
+
+
+def with_meta(raw: bytes, key: str, value_json: bytes) -> bytes:
+    """The message with `key` in `result._meta`, `params._meta` or `error.data`, other bytes kept.
+
+    Objects that are absent are made; data that is no object moves under `value`. What cannot be
+    read, or has a result that is no object, comes back as it is.
+    """
+    members = read_object(raw)
+    if members is None:
+        return raw
+    error = text_of(members, "error")
+    if error is not None and (details := read_object(error)) is not None:
+        data = _with_data(details.get("data"), key, value_json)
+        return put(raw, "error", put(error, "data", data))
+    holder = "result" if "result" in members else "params"
+    outer = text_of(members, holder) or b"{}"
+    fields = read_object(outer)
+    if fields is None:
+        return raw
+    meta = text_of(fields, "_meta") or b"{}"
+    if read_object(meta) is None:
+        meta = b"{}"
+    return put(raw, holder, put(outer, "_meta", put(meta, key, value_json)))
+
+
+def _with_data(data: msgspec.Raw | None, key: str, value_json: bytes) -> bytes:
+    if data is None:
+        return put(b"{}", key, value_json)
+    text = bytes(data)
+    if read_object(text) is None:
+        text = b'{"value":%b}' % text
+    return put(text, key, value_json)
+
+
+def without_meta(raw: bytes, keys: Sequence[str]) -> bytes:
+    """The message less `keys` in `result._meta`, `params._meta` and `error.data._meta`.
+
+    Only a `_meta` that had one is written anew; every other byte is kept.
+    """
+    for path in (("result", "_meta"), ("params", "_meta"), ("error", "data", "_meta")):
+        raw = strip(raw, path, keys)
+    return raw
+
+
+def error_response(id: bytes, code: int, message: str, data: Mapping[str, object]) -> bytes:
+    """An error response on one line; `id` is a JSON text."""
+    error = {"code": code, "message": message, "data": data}
+    return msgspec.json.encode({"jsonrpc": "2.0", "id": msgspec.Raw(id), "error": error})
+
+
+def notification(method: str, params: Mapping[str, object]) -> bytes:
+    """A notification on one line."""
+    return msgspec.json.encode({"jsonrpc": "2.0", "method": method, "params": params})
+
+
+def request(id: bytes, method: str, params: Mapping[str, object] | None) -> bytes:
+    """A request on one line; `id` is a JSON text."""
+    members: dict[str, object] = {"jsonrpc": "2.0", "id": msgspec.Raw(id), "method": method}
+    if params is not None:
+        members["params"] = params
+    return msgspec.json.encode(members)
+
+
+def id_type(id: bytes) -> IdType:
+    """The type of this JSON text as an id (R36)."""
+    if id[:1] == b'"':
+        return IdType.STR
+    is_safe = _INTEGER.fullmatch(id) is not None and abs(int(id)) < SAFE_INTEGER
+    return IdType.INT if is_safe and id != b"-0" else IdType.OTHER
+
+
+def same_id(a: bytes, b: bytes) -> bool:
+    """Whether two JSON texts are the same id: the same type and value (R33)."""
+    if a == b:
+        return True
+    first, second = read_string(a), read_string(b)
+    return first is not None and first == second
+
+
+def stamp_key(id: bytes) -> bytes:
+    """Under which a stamp is found: `123` and `"123"` are the same, for servers that turn ids into
+    text (R36)."""
+    text = read_string(id) if id[:1] == b'"' else None
+    return id if text is None else text.encode()
+
+
+def member(raw: bytes, key: str) -> bytes | None:
+    """The JSON text of one member of an object; None if it has none, or is no object."""
+    members = read_object(raw)
+    return None if members is None else text_of(members, key)

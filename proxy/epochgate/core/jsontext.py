@@ -1,0 +1,192 @@
+"""JSON objects as text: read the members undecoded, find where they stand, replace one in place.
+
+An object is decoded to its members, each left raw, so that large values are never parsed. Positions
+come from walking the members in order along the text: text and members agree unless a key stands
+twice, and then there are no positions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+Members = dict[str, msgspec.Raw]
+Span = tuple[int, int]
+
+_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_OBJECT = msgspec.json.Decoder(Members)
+_ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
+_STRING = msgspec.json.Decoder(str)
+_KEY = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_WHITE = b" \t\r\n"
+_SPACE = ord(" ")
+_COMMA = ord(",")
+_COLON = ord(":")
+_CLOSE = ord("}")
+
+
+def read_object(raw: bytes) -> Members | None:
+    """The members of an object, undecoded, or None. Of a key that stands twice the last counts."""
+    try:
+        return _OBJECT.decode(raw)
+    except _UNREADABLE:
+        return None
+
+
+def read_array(raw: bytes) -> list[msgspec.Raw] | None:
+    """The elements of an array, undecoded, or None."""
+    if raw.lstrip(_WHITE)[:1] != b"[":
+        return None
+    try:
+        return _ARRAY.decode(raw)
+    except _UNREADABLE:
+        return None
+
+
+def read_string(value: msgspec.Raw | bytes | None) -> str | None:
+    """The string that this JSON text is, or None."""
+    if value is None:
+        return None
+    try:
+        return _STRING.decode(value)
+    except _UNREADABLE:
+        return None
+
+
+def text_of(members: Members, key: str) -> bytes | None:
+    """The JSON text of a member as it stands, or None."""
+    value = members.get(key)
+    return None if value is None else bytes(value)
+
+
+def is_utf8(raw: bytes) -> bool:
+    if raw.isascii():
+        return True
+    try:
+        raw.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def locate(raw: bytes, start: int, members: Members) -> dict[str, Span] | None:
+    """Where the values of the object stand that begins at `start` (white space may come first).
+
+    Every member is compared where the one before it ended. None if a key stands twice.
+    """
+    spans: dict[str, Span] = {}
+    at = raw.index(b"{", start) + 1
+    for key, value in members.items():
+        name, text = b'"%b":' % key.encode(), bytes(value)
+        if raw[at] <= _SPACE:
+            at = _skip(raw, at)
+        if raw.startswith(name, at):
+            at += len(name)
+        elif (at := _after_key(raw, at, key)) == 0:
+            return None
+        if raw[at] <= _SPACE:
+            at = _skip(raw, at)
+        if not raw.startswith(text, at):
+            return None
+        end = at + len(text)
+        spans[key] = (at, end)
+        at = _skip(raw, end) if raw[end] <= _SPACE else end
+        if raw[at] == _COMMA:
+            at += 1
+    if raw[at] <= _SPACE:
+        at = _skip(raw, at)
+    return spans if raw[at] == _CLOSE else None
+
+
+def has_unique_keys(raw: bytes, members: Members) -> bool:
+    """Whether no key of this object (its `read_object`) stands twice."""
+    return locate(raw, 0, members) is not None
+
+
+def has_unique_keys_on(raw: bytes, path: Sequence[str]) -> bool:
+    """The same for the object and those that the path leads through, as far as it leads."""
+    members = read_object(raw)
+    if members is None:
+        return True
+    if not has_unique_keys(raw, members):
+        return False
+    inner = text_of(members, path[0]) if path else None
+    return inner is None or has_unique_keys_on(inner, path[1:])
+
+
+def find_path(raw: bytes, path: Sequence[str]) -> Span | None:
+    """Where the value at the path stands; None if it is not there or a key stands twice."""
+    start, end = 0, len(raw)
+    for key in path:
+        members = read_object(raw[start:end])
+        spans = None if members is None else locate(raw, start, members)
+        if spans is None or key not in spans:
+            return None
+        start, end = spans[key]
+    return start, end
+
+
+def find_member(raw: bytes, key: str, text: bytes) -> Span:
+    """Where `text` stands, the value of a key that stands once in all of `raw`, without escapes."""
+    at = raw.index(b'"%b"' % key.encode()) + len(key) + 2
+    at = _skip(raw, raw.index(b":", at) + 1)
+    return at, at + len(text)
+
+
+def _after_key(raw: bytes, at: int, key: str) -> int:
+    """The position after a key in an unusual form (escapes, a space) and its colon; 0 for another."""
+    token = _KEY.match(raw, at)
+    if token is None or read_string(token[0]) != key:
+        return 0
+    colon = _skip(raw, token.end())
+    return colon + 1 if raw[colon] == _COLON else 0
+
+
+def _skip(raw: bytes, at: int) -> int:
+    while raw[at] in _WHITE:
+        at += 1
+    return at
+
+
+def splice(raw: bytes, edits: Sequence[tuple[Span, bytes]]) -> bytes:
+    """The text with these spans, in order and apart, replaced."""
+    parts: list[bytes] = []
+    at = 0
+    for (start, end), text in edits:
+        parts += (raw[at:start], text)
+        at = end
+    parts.append(raw[at:])
+    return b"".join(parts)
+
+
+def put(raw: bytes, key: str, value: bytes) -> bytes:
+    """The object with `key` set to this JSON text: in place, else as its first member.
+
+    Every other byte is kept, unless a key stands twice: then the object is written anew.
+    """
+    members = read_object(raw) or {}
+    if key not in members:
+        start = raw.index(b"{") + 1
+        text = b"%b:%b%b" % (msgspec.json.encode(key), value, b"," if members else b"")
+        return raw[:start] + text + raw[start:]
+    spans = locate(raw, 0, members)
+    if spans is None:
+        return msgspec.json.encode(members | {key: msgspec.Raw(value)})
+    return splice(raw, [(spans[key], value)])
+
+
+def strip(raw: bytes, path: Sequence[str], keys: Collection[str]) -> bytes:
+    """The text less `keys` of the object at `path`; only that object is written anew."""
+    members = read_object(raw)
+    if members is None:
+        return raw
+    if not path:
+        kept = {key: value for key, value in members.items() if key not in keys}
+        return raw if len(kept) == len(members) else msgspec.json.encode(kept)
+    old = text_of(members, path[0])
+    if old is None:
+        return raw
+    new = strip(old, path[1:], keys)
+    return raw if new == old else put(raw, path[0], new)

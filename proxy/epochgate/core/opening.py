@@ -1,0 +1,175 @@
+"""The client's `initialize`: whether there is a session at all is known only from its answer (R45).
+
+The request goes up as it is, unstamped. An answer with a session id begins generation 1 and is relayed
+once the record is durable; any other answer passes, and the exchange is no session's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from epochgate.core import clientleg, epoch, heal, http, jsonrpc, restarting, sse
+from epochgate.core.commands import (
+    AbortAnswer,
+    EndAnswer,
+    Forget,
+    OpenAnswer,
+    Register,
+    Respond,
+    UpstreamFailed,
+    Write,
+)
+from epochgate.core.errors import SESSION_NOT_RESTORED
+from epochgate.core.events import LegEnd, PostArrived
+from epochgate.core.http import Headers
+from epochgate.core.jsonrpc import Kind, Message
+from epochgate.core.jsontext import read_string
+from epochgate.core.states import SessionInput
+
+if TYPE_CHECKING:
+    from epochgate.core.session import Session
+
+
+@dataclass(slots=True)
+class Opening:
+    """The exchange that may begin a session. `events` are those of an SSE answer, whole."""
+
+    exchange: int
+    post: PostArrived
+    request: Message
+    leg: int = 0
+    status: int = 0
+    headers: Headers = ()
+    framer: sse.Framer | None = None
+    chunks: list[bytes] = field(default_factory=list)
+    size: int = 0
+    is_passing: bool = False
+    has_client: bool = True
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(self.chunks)
+
+
+def begin(session: Session, post: PostArrived, request: Message) -> None:
+    """Send the client's `initialize` up, byte for byte."""
+    session.initialize = request
+    session.target = post.head.target
+    version = read_string(request.params().get("protocolVersion"))
+    session.client_version = version or ""
+    attempt = Opening(post.exchange, post, request)
+    session.opening = attempt
+    headers = http.with_value(post.head.headers, b"Accept-Encoding", b"identity")
+    attempt.leg = session.send(attempt, b"POST", post.head, headers, post.raw)
+
+
+def answered(_session: Session, attempt: Opening, status: int, headers: Headers) -> None:
+    attempt.status = status
+    attempt.headers = headers
+    if http.media_type(headers) == b"text/event-stream":
+        attempt.framer = sse.Framer()
+
+
+def read(session: Session, attempt: Opening, data: bytes) -> None:
+    """Keep the answer until it is whole: the epoch in it must be known before it is relayed."""
+    if attempt.is_passing:
+        session.do(Write(attempt.exchange, data))
+        return
+    attempt.chunks.append(data)
+    attempt.size += len(data)
+    if attempt.framer is not None:
+        for raw in sse.split(attempt.framer.feed(data)):
+            event = sse.parse(raw)
+            message = jsonrpc.read_message(event.data) if event.is_message and event.data else None
+            if message is not None and _is_answer(attempt, message):
+                clientleg.drop_leg(session, attempt.leg, is_answered=True)
+                _settle(session, attempt, message)
+                return
+    if attempt.size > session.policy.max_event_bytes:
+        _pass_on(session, attempt)
+
+
+def _is_answer(attempt: Opening, message: Message) -> bool:
+    is_response = message.kind in (Kind.RESULT, Kind.ERROR)
+    return is_response and message.id is not None and jsonrpc.same_id(message.id, attempt.request.id or b"")
+
+
+def _pass_on(session: Session, attempt: Opening) -> None:
+    """Larger than any result of `initialize`: it passes, and there is no session to guard."""
+    attempt.is_passing = True
+    session.do(OpenAnswer(attempt.exchange, attempt.status, attempt.headers))
+    session.do(Write(attempt.exchange, attempt.body))
+
+
+def ended(session: Session, attempt: Opening, end: LegEnd) -> None:
+    """The upstream exchange is over without more of an answer."""
+    if attempt.is_passing:
+        session.do(EndAnswer(attempt.exchange) if end is LegEnd.CLEAN else AbortAnswer(attempt.exchange))
+        _drop(session)
+        return
+    if end is not LegEnd.CLEAN or not attempt.status:
+        session.do(UpstreamFailed("connect" if end is LegEnd.NOT_SENT else "reset"))
+        _answer_error(session, attempt, "upstream_unreachable" if end is LegEnd.NOT_SENT else "upstream_lost")
+        return
+    message = jsonrpc.read_message(attempt.body)
+    _settle(session, attempt, message if _is_answer(attempt, message) else None)
+
+
+def _answer_error(session: Session, attempt: Opening, reason: str) -> None:
+    """200 and a JSON-RPC error: some clients lose everything on a 5xx (W4)."""
+    text = f"epochgate: the server could not be reached ({reason})"
+    data = {"reason": reason, "method": "initialize", "generation": 0}
+    body = jsonrpc.error_response(attempt.request.id or b"null", SESSION_NOT_RESTORED, text, data)
+    session.do(Respond(attempt.exchange, 200, clientleg.JSON_HEADERS, body))
+    _drop(session)
+
+
+def _settle(session: Session, attempt: Opening, message: Message | None) -> None:
+    upstream_id = http.find(attempt.headers, http.SESSION_ID)
+    result_raw = None if message is None else jsonrpc.member(message.raw, "result")
+    result = None if result_raw is None else heal.read_initialize_result(result_raw)
+    is_session = 200 <= attempt.status < 300 and upstream_id is not None and result is not None
+    if not is_session or message is None or upstream_id is None or result is None or result_raw is None:
+        session.do(Respond(attempt.exchange, attempt.status, attempt.headers, attempt.body))
+        _drop(session)
+        return
+    stated = epoch.Epoch(
+        epoch.stated_in(message.raw, session.policy.epoch_keys),
+        epoch.stated_in_headers(attempt.headers, session.policy.epoch_header),
+    )
+    session.add_generation(upstream_id, stated)
+    session.visible_id = upstream_id
+    session.initialize_result, session.initialize_result_raw = result, result_raw
+    session.persist_session(lambda: _relay(session, attempt))
+
+
+def _relay(session: Session, attempt: Opening) -> None:
+    """The record is durable: the session exists, and its client may know."""
+    session.move(SessionInput.OPENED)
+    session.opening = None
+    restarting.accept(session, attempt.post.head)
+    session.do(Register(session.visible_id))
+    session.touch()
+    if not attempt.has_client:
+        return  # its idle limit will end it
+    if attempt.framer is None:
+        session.do(Respond(attempt.exchange, attempt.status, attempt.headers, attempt.body))
+        return
+    session.do(OpenAnswer(attempt.exchange, attempt.status, attempt.headers))
+    session.do(EndAnswer(attempt.exchange, _without_ids(attempt.body)))
+
+
+def _without_ids(body: bytes) -> bytes:
+    """The events of the answer less the upstream's ids and priming: none leads anywhere (R10)."""
+    framer = sse.Framer()
+    kept = [
+        sse.without_fields(raw, (b"id",)) for raw in sse.split(framer.feed(body)) if sse.parse(raw).is_message
+    ]
+    return b"".join(kept)
+
+
+def _drop(session: Session) -> None:
+    session.opening = None
+    session.move(SessionInput.NOT_OPENED)
+    session.do(Forget())

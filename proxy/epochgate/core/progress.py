@@ -1,0 +1,60 @@
+"""Progress of a run that was sent again: dropped until it exceeds what the client saw (R38)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from epochgate.core import jsonrpc, sse
+from epochgate.core.evidence import Reading
+from epochgate.core.jsonrpc import Message
+from epochgate.core.stream import Owed, Stream
+
+
+class _Params(msgspec.Struct):
+    progress: float | None = None
+    total: float | None = None
+
+
+_PARAMS = msgspec.json.Decoder(_Params)
+UNCOMPARABLE = float("inf")  # no progress of the new run exceeds it
+
+
+def _read(message: Message) -> _Params | None:
+    params = (jsonrpc.read_object(message.raw) or {}).get("params")
+    if params is None:
+        return None
+    try:
+        return _PARAMS.decode(params)
+    except msgspec.MsgspecError:
+        return None
+
+
+def is_seen(reading: Reading) -> bool:
+    """Whether the client saw as much before. Another total, or no numbers: nothing is comparable."""
+    owed = reading.owed
+    if owed is None or owed.progress is None:
+        return False
+    params = _read(reading.message)
+    if params is None or params.progress is None or params.total != owed.total:
+        return True
+    return params.progress <= owed.progress
+
+
+def remember(stream: Stream, owed: Owed, up_to: int) -> None:
+    """Keep the last progress among the stream's events before position `up_to`, as the client saw it."""
+    token = owed.message.token
+    if token is None:
+        return
+    for entry in stream.journal.backwards():
+        if entry.first >= up_to:
+            continue
+        for raw in reversed(sse.split(entry.data)[: up_to - entry.first]):
+            data = sse.parse(raw).data
+            if data is None or b"notifications/progress" not in data:
+                continue
+            message = jsonrpc.read_message(data)
+            if message.token == token:
+                params = _read(message)
+                owed.progress = UNCOMPARABLE if params is None or params.progress is None else params.progress
+                owed.total = None if params is None else params.total
+                return

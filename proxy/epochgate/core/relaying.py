@@ -1,0 +1,302 @@
+"""Messages on their way down: taken whole where nothing unusual stands in a read, else one by one.
+
+On a leg that never broke, searches in C prove for the whole block that it holds nothing but
+notifications of this stream; only then are ids and tokens put back without parsing (design, 15). Every
+other block is taken apart and each message is judged.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from epochgate.core import clientleg, epoch, evidence, jsonrpc, progress, questions, restarting, sse
+from epochgate.core.commands import Counted, Dropped, Judged, Write
+from epochgate.core.evidence import Reading
+from epochgate.core.jsonrpc import Body, Kind, Message
+from epochgate.core.states import UpInput
+from epochgate.core.stream import OwedState, Stream
+from epochgate.core.verdict import Claim, Leg, Ruling, Verdict
+
+if TYPE_CHECKING:
+    from epochgate.core.session import Session
+
+MARK = "dev.epochgate/restart"
+UNPROVEN = "dev.epochgate/unproven"
+_UNUSUAL = (b'"id"', b'"requestId"', b'"error"', b"\\u006", b"\\u007")  # keys may be escaped
+_OWN_EVENTS = (b"prime", b"close")  # of the Go server: framing, no messages
+_WORST = (Verdict.RESTART, Verdict.DROP, Verdict.RELAY)
+
+
+def take_block(session: Session, stream: Stream, block: bytes) -> None:
+    """Take the whole events of one read."""
+    stream.announced_retry_ms = None
+    if stream.leg_kind is Leg.UNBROKEN and _take_whole(session, stream, block):
+        return
+    _take_apart(session, stream, block)
+
+
+# --- the whole block at once ------------------------------------------------------------------------
+
+
+def _take_whole(session: Session, stream: Stream, block: bytes) -> bool:
+    if stream.restart is not None or any(key in block for key in _UNUSUAL):
+        return False
+    if not _is_epoch_usual(session, stream, block):
+        return False
+    original = block
+    if b'"progressToken"' in block:
+        replaced = _with_token(stream, block)
+        if replaced is None:
+            return False
+        block = replaced
+    room = clientleg.ensure_room(session, stream)
+    first = stream.numbering.next_cursor()
+    stamped = sse.stamp_cursors(block, first)
+    if stamped is not None:
+        data, count = stamped
+        ids = None
+    else:
+        restamped = sse.restamp_cursors(block, first)
+        if restamped is None:
+            return False
+        data, ids = restamped
+        count = len(ids)
+    if count > room:
+        return False
+    if ids is not None:
+        stream.ids.saw(ids, original)
+    clientleg.deliver(session, stream, data, count)
+    return True
+
+
+def _is_epoch_usual(session: Session, stream: Stream, block: bytes) -> bool:
+    """Whether nothing in the block can state another epoch, or one that must be taken out (R39)."""
+    captured = stream.generation.epoch
+    if stream.header_epoch is not None and stream.header_epoch != captured.header:
+        return False
+    if captured.meta is None:
+        return True
+    if stream.generation.number > 1:
+        return False
+    return epoch.fast_equal_count(block, session.policy.epoch_keys, captured.meta)
+
+
+def _with_token(stream: Stream, block: bytes) -> bytes | None:
+    """The block with the client's progress token put back; None unless every token is this one."""
+    if len(stream.owed) != 1 or stream.owed[0].token_stamp is None:
+        return None
+    owed = stream.owed[0]
+    assert owed.token_stamp is not None
+    anchored = b'"progressToken":%b' % owed.token_stamp
+    if owed.state is not OwedState.OPEN or block.count(b'"progressToken"') != block.count(anchored):
+        return None
+    return block.replace(anchored, b'"progressToken":%b' % (owed.message.token or b"null"))
+
+
+# --- one by one -------------------------------------------------------------------------------------
+
+
+def _take_apart(session: Session, stream: Stream, block: bytes) -> None:
+    out = _Outgoing(session, stream)
+    for raw in sse.split(block):
+        event = sse.parse(raw)
+        if event.retry is not None or event.name == b"close":
+            stream.announced_retry_ms = event.retry if event.retry is not None else 0
+        elif event.data is not None:
+            stream.announced_retry_ms = None
+        if not event.is_message:
+            _take_other(session, stream, event, out)
+        elif not _take_message(session, stream, event, out):
+            return
+    out.flush()
+
+
+class _Outgoing:
+    """Events of a read that wait for their common write."""
+
+    def __init__(self, session: Session, stream: Stream) -> None:
+        self._session = session
+        self._stream = stream
+        self._events: list[bytes] = []
+
+    def add(self, raw: bytes) -> None:
+        room = clientleg.ensure_room(self._session, self._stream)
+        if len(self._events) == room:
+            self.flush()
+            clientleg.ensure_room(self._session, self._stream)
+        cursor = self._stream.numbering.next_cursor() + len(self._events)
+        self._events.append(sse.with_cursor(raw, cursor))
+
+    def flush(self) -> None:
+        if self._events:
+            clientleg.deliver(self._session, self._stream, b"".join(self._events), len(self._events))
+            self._events = []
+
+
+def _take_other(session: Session, stream: Stream, event: sse.Event, out: _Outgoing) -> None:
+    """Priming is swallowed, `retry:` goes on, a foreign event type passes on a leg that never broke."""
+    if event.id is not None:
+        evidence.learn(stream, event)
+    if event.retry is not None and stream.exchange is not None and not stream.is_over:
+        out.flush()
+        session.do(Write(stream.exchange, b"retry: %d\n\n" % event.retry))
+    is_foreign_type = event.name not in (b"", b"message", *_OWN_EVENTS) and bool(event.data)
+    if is_foreign_type and stream.leg_kind is Leg.UNBROKEN:
+        out.add(event.raw)
+
+
+def _take_message(session: Session, stream: Stream, event: sse.Event, out: _Outgoing) -> bool:
+    """Judge and act; False when the stream takes nothing more of this leg."""
+    assert event.data is not None
+    body = jsonrpc.read_body(event.data) or Body(
+        event.data, (Message(event.data, Kind.INVALID),), is_batch=False
+    )
+    readings = [evidence.read(session, stream, message, event) for message in body.messages]
+    rulings = [evidence.rule(reading) for reading in readings]
+    ruling = min(rulings, key=lambda one: _WORST.index(one.verdict))
+    stream.has_leg_event = True
+    if ruling.verdict is Verdict.RESTART:
+        out.flush()
+        restarting.restart(session, stream, ruling, readings)
+        return False
+    evidence.learn(stream, event)
+    if ruling.verdict is Verdict.DROP:
+        session.do(Dropped(ruling.reason))
+        return True
+    _count_resume(session, stream, ruling)
+    if _is_held_back(session, stream, readings):
+        return True
+    written = [_outgoing(session, stream, reading) for reading in readings]
+    out.add(sse.with_data(event, jsonrpc.rewrite_batch(body, written)))
+    has_drifted = any(one.reason == "drift" for one in rulings)
+    return _settle(session, stream, readings, out, has_drifted=has_drifted)
+
+
+def _count_resume(session: Session, stream: Stream, ruling: Ruling) -> None:
+    stream.strikes = 0
+    if stream.leg_kind is Leg.UNBROKEN or stream.is_resume_counted:
+        return
+    stream.is_resume_counted = True
+    stream.failing_since = None
+    session.do(Judged("upstream", stream.kind.value, "resume", ruling.reason, stream.exchange))
+    if ruling.reason == "server_poll":
+        stream.has_unproven_poll = True
+        session.do(Counted("unproven_polls"))
+
+
+def _is_held_back(session: Session, stream: Stream, readings: list[Reading]) -> bool:
+    """Of a restarted run: what the client could not be told of (R5), and progress it saw (R38)."""
+    if stream.restart is None or len(readings) != 1:
+        return False
+    reading = readings[0]
+    if reading.claim in (Claim.ANSWER, Claim.QUESTION, Claim.PING):
+        return False
+    if stream.is_mute:
+        return True
+    return reading.claim is Claim.PROGRESS and progress.is_seen(reading)
+
+
+def _outgoing(session: Session, stream: Stream, reading: Reading) -> bytes:
+    """The message as the client may see it: its own ids, marks, and no epoch of a later generation."""
+    message, owed = reading.message, reading.owed
+    raw = message.raw
+    match reading.claim:
+        case Claim.ANSWER if owed is not None:
+            raw = _restored(message, owed.stamp, owed.id, id=owed.id)
+            raw = mark(session, stream, raw)
+        case Claim.PROGRESS | Claim.ELSEWHERE_PROGRESS if owed is not None and owed.token_stamp is not None:
+            token = owed.message.token or b"null"
+            raw = _restored(message, owed.token_stamp, token, token=token)
+        case Claim.QUESTION | Claim.PING:
+            raw = questions.relayed(session, stream, message)
+        case Claim.PLAIN if message.cancels is not None:
+            raw = questions.cancelled(session, stream, message)
+    if stream.generation.number > 1:
+        raw = jsonrpc.without_meta(raw, session.policy.epoch_keys)
+    return raw
+
+
+def _restored(message: Message, stamp: bytes, own: bytes, **place: bytes) -> bytes:
+    if stamp == own:
+        return message.raw
+    if message.is_rewritable:
+        return jsonrpc.rewrite(message, **place)
+    return message.raw.replace(stamp, own)
+
+
+def mark(session: Session, stream: Stream, answer: bytes) -> bytes:
+    """The answer with what the client must know of it: a restart, a heal, an unproven poll."""
+    restart = stream.restart or session.pending_mark
+    if restart is not None:
+        answer = jsonrpc.with_meta(answer, MARK, msgspec.json.encode(restart.as_data()))
+        session.pending_mark = None
+    if stream.has_unproven_poll:
+        answer = jsonrpc.with_meta(answer, UNPROVEN, b"true")
+    return answer
+
+
+def _settle(
+    session: Session, stream: Stream, readings: list[Reading], out: _Outgoing, *, has_drifted: bool
+) -> bool:
+    """Book what was answered; end the stream with its last owed answer (W7)."""
+    for reading in readings:
+        if reading.claim is Claim.ANSWER and reading.owed is not None:
+            reading.owed.state = OwedState.ANSWERED
+            evidence.note_answer(session, stream, reading)
+    if stream.is_request and not stream.unanswered:
+        out.flush()
+        close_answered(session, stream)
+    if has_drifted:
+        restarting.drift(session, stream, readings)
+    return not stream.is_over
+
+
+def close_answered(session: Session, stream: Stream) -> None:
+    """The last owed answer is delivered."""
+    clientleg.end_leg(session, stream, is_answered=True)
+    stream.move(UpInput.ANSWERED)
+    clientleg.ended_upstream(session, stream)
+    clientleg.finish(session, stream)
+    restarting.stream_over(session, stream)
+
+
+def complete_json(session: Session, stream: Stream, body: Body) -> Ruling | None:
+    """Judge the messages of a whole JSON answer and deliver them.
+
+    Returns the restarting ruling that stands against it, or None when the stream is answered. What
+    does not answer this stream is dropped; the caller sees what is still owed.
+    """
+    assert stream.answer is not None
+    readings = [evidence.read(session, stream, message, None) for message in body.messages]
+    rulings = [evidence.rule(reading) for reading in readings]
+    for ruling in rulings:
+        if ruling.verdict is Verdict.RESTART:
+            restarting.restart(session, stream, ruling, readings)
+            return ruling
+        if ruling.verdict is Verdict.DROP:
+            session.do(Dropped(ruling.reason))
+            return None
+    answers = [reading for reading in readings if reading.claim is Claim.ANSWER]
+    if len({id(reading.owed) for reading in answers}) < len(stream.unanswered):
+        return None
+    written = [_outgoing(session, stream, reading) for reading in readings]
+    for reading in answers:
+        assert reading.owed is not None
+        reading.owed.state = OwedState.ANSWERED
+        evidence.note_answer(session, stream, reading)
+    data = jsonrpc.rewrite_batch(body, written)
+    stream.move(UpInput.ANSWERED)
+    clientleg.ended_upstream(session, stream)
+    if stream.has_id:
+        for text in written if not body.is_batch else [data]:
+            clientleg.deliver_message(session, stream, b"".join(text.splitlines()))
+        clientleg.finish(session, stream)
+    else:
+        headers = clientleg.client_headers(session, stream.answer.headers)
+        clientleg.respond(session, stream, stream.answer.status, headers, data)
+    if any(ruling.reason == "drift" for ruling in rulings):
+        restarting.drift(session, stream, readings)
+    restarting.stream_over(session, stream)
+    return None

@@ -1,0 +1,165 @@
+"""A client that comes back with a cursor: whose it is, where it leads, what is replayed (R11-R15)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from epochgate.core import clientleg, cursor, restarting, standalone
+from epochgate.core.clientleg import Tombstone
+from epochgate.core.commands import Counted, Judged, Respond
+from epochgate.core.events import GetArrived
+from epochgate.core.inquiry import Outcome
+from epochgate.core.states import ClientHalf, Up
+from epochgate.core.stream import Stream
+from epochgate.core.verdict import CursorEvidence, Half, Names, Position, Verdict, judge
+
+if TYPE_CHECKING:
+    from epochgate.core.session import Session
+
+_TEXT = ((b"Content-Type", b"text/plain; charset=utf-8"),)
+
+
+def authorise(session: Session, event: GetArrived, then: Callable[[], None]) -> None:
+    """Do `then` if the upstream has accepted this caller in this session, else ask it first (R32)."""
+    if event.head.fingerprint in session.accepted:
+        then()
+        return
+
+    def asked(outcome: Outcome) -> None:
+        if outcome.is_accepted:
+            restarting.accept(session, event.head)
+            then()
+        elif outcome.status is not None:
+            headers = clientleg.client_headers(session, outcome.headers)
+            session.do(Respond(event.exchange, outcome.status, headers, outcome.body))
+        else:
+            session.do(
+                Respond(event.exchange, 403, _TEXT, b"the server could not be asked about these credentials")
+            )
+
+    session.ping(event.head, session.current, asked)
+
+
+def resume(session: Session, event: GetArrived) -> None:
+    """Resolve the cursor and act on the verdict (W3)."""
+    found = _find(session, event.cursor or b"")
+    ruling = judge(found.evidence)
+    kind = "standalone" if found.evidence.names is Names.STANDALONE else "request"
+    verdict = "resume" if ruling.verdict is Verdict.RELAY else ruling.verdict.value
+    session.do(Judged("client", kind, verdict, ruling.reason, event.exchange))
+    match ruling.verdict:
+        case Verdict.RELAY if found.stream is not None:
+            _replay(session, event, found.stream, found.position)
+        case Verdict.RELAY:
+            _reopen_forgotten(session, event)
+        case Verdict.FAIL:
+            clientleg.error_stream(session, event.exchange, found.stone or _stone_of(found.stream))
+        case Verdict.END:
+            _refuse_finished(session, event)
+        case _:
+            session.do(Counted("unknown_cursors"))
+            session.do(
+                Respond(event.exchange, 400, _TEXT, b"this Last-Event-ID names no stream of this session")
+            )
+
+
+class _Found:
+    __slots__ = ("evidence", "position", "stone", "stream")
+
+    def __init__(
+        self,
+        evidence: CursorEvidence,
+        stream: Stream | None = None,
+        position: int = -1,
+        stone: Tombstone | None = None,
+    ) -> None:
+        self.evidence = evidence
+        self.stream = stream
+        self.position = position
+        self.stone = stone
+
+
+def _find(session: Session, text: bytes) -> _Found:
+    place = cursor.read(text)
+    nothing = _Found(CursorEvidence(Names.NOTHING, Position.EARLIER, Half.RUNNING))
+    if place is None:
+        return nothing
+    block, within = place
+    stone = session.tombstones.get(block)
+    if stone is not None:
+        return _find_stone(stone, cursor.mint(block, within))
+    stream = session.block_owners.get(block)
+    if stream is None:
+        return nothing
+    first = next(first for number, first in stream.numbering.blocks if number == block)
+    return _find_in(stream, first + within)
+
+
+def _find_stone(stone: Tombstone, value: int) -> _Found:
+    is_last = value == stone.last_cursor
+    if stone.is_standalone:
+        return _Found(CursorEvidence(Names.STANDALONE, Position.EARLIER, Half.RUNNING), stone=stone)
+    if is_last:
+        return _Found(CursorEvidence(Names.REQUEST, Position.LAST, Half.FINISHED), stone=stone)
+    return _Found(CursorEvidence(Names.TOMBSTONE, Position.EARLIER, Half.FINISHED), stone=stone)
+
+
+def _find_in(stream: Stream, position: int) -> _Found:
+    next_position = stream.numbering.next_position
+    half = Half.FINISHED if stream.is_over else Half.RUNNING
+    if stream.successor is not None:
+        half = Half.SUPERSEDED
+    if position >= next_position:
+        where = Position.BEYOND
+    elif position + 1 < stream.journal.evicted_to:
+        where = Position.EVICTED
+    else:
+        where = Position.LAST if position == next_position - 1 else Position.EARLIER
+    names = Names.REQUEST if stream.is_request else Names.STANDALONE
+    return _Found(CursorEvidence(names, where, half), stream, position)
+
+
+def _stone_of(stream: Stream | None) -> Tombstone:
+    assert stream is not None
+    return Tombstone(tuple(owed.id for owed in stream.owed), -1, is_standalone=False)
+
+
+def _replay(session: Session, event: GetArrived, stream: Stream, position: int) -> None:
+    if not stream.is_request:
+        if stream.journal.evicted_to > position + 1:
+            session.do(Counted("standalone_gaps"))
+        standalone.attach(session, stream, event.exchange, position)
+        return
+    newest = stream.newest()
+    if newest is not stream:
+        position = -1
+    newest.head = event.head
+    if newest.up is Up.VOID:
+        # What the client did not read of a dead run stays unread (G1).
+        newest.journal.written_to = min(newest.journal.written_to, position + 1)
+        clientleg.attach_void(session, newest, event.exchange, position)
+        restarting.attend(session, newest)
+        return
+    clientleg.attach(session, newest, event.exchange, position)
+
+
+def _reopen_forgotten(session: Session, event: GetArrived) -> None:
+    """A cursor of a standalone stream that was given up: always 200, the gap counted (R13)."""
+    session.do(Counted("standalone_gaps"))
+    if session.standalone is None:
+        standalone.open_for(session, event.exchange, event.head)
+    else:
+        standalone.take_over(session, event.exchange)
+
+
+def _refuse_finished(session: Session, event: GetArrived) -> None:
+    """At the last event of a finished stream: nothing follows (R14). A client whose standalone leg is
+    gone meant that one (W3: Kotlin ends its own GET when it resumes)."""
+    held = session.standalone
+    if held is not None and held.client is ClientHalf.AWAY:
+        standalone.take_over(session, event.exchange)
+        return
+    session.do(
+        Respond(event.exchange, 405, (*_TEXT, (b"Allow", b"POST, DELETE")), b"this stream is finished")
+    )

@@ -1,0 +1,330 @@
+"""A client session: events in, commands out.
+
+`Session.handle` is the one entrance. It names what the event is about and leaves the work to the
+modules that own it: `opening` (the client's `initialize`), `intake` (client requests), `clientleg`
+(what the client is written), `answers` (upstream legs of streams), `relaying` (messages),
+`healing` (restarts). They share the state that stands here and add steps by `Session.do`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from epochgate.core import answers, clientleg, healing, intake, opening, restarting, silence
+from epochgate.core.commands import EndAnswer, Persist, SendUpstream, StateChanged, Step, Write
+from epochgate.core.cursor import Blocks
+from epochgate.core.epoch import Epoch
+from epochgate.core.events import (
+    ClientDrained,
+    ClientLeft,
+    ClientStalled,
+    DeadlineReached,
+    DeleteArrived,
+    DrainBegun,
+    Event,
+    Fenced,
+    GetArrived,
+    LegAnswered,
+    LegEnded,
+    LegRead,
+    Persisted,
+    PostArrived,
+    RequestHead,
+)
+from epochgate.core.generation import Generation, Question
+from epochgate.core.heal import InitializeResult
+from epochgate.core.http import Headers
+from epochgate.core.inquiry import Inquiry, Outcome
+from epochgate.core.journal import Budget
+from epochgate.core.jsonrpc import Message
+from epochgate.core.policy import Policy
+from epochgate.core.records import Record, SessionRecord
+from epochgate.core.reissue import Tools
+from epochgate.core.states import SESSION, SessionInput, SessionState, look_up
+from epochgate.core.stream import Kind, Restart, Stream
+from epochgate.core.upward import headers_of_own_post
+
+Entropy = Callable[[int], int]
+"""Given a number of bits, a random integer of so many bits."""
+
+TimerKey = tuple[str, int]
+Done = Callable[[Outcome], None]
+
+
+class Session:
+    """One client session. `entropy` must be unpredictable: stamps and blocks come from it (R15, R36)."""
+
+    def __init__(self, policy: Policy, entropy: Entropy, budget: Budget) -> None:
+        self.policy = policy
+        self.entropy = entropy
+        self.budget = budget
+        self.now = 0.0
+        self.state = SessionState.OPENING
+
+        # the client
+        self.visible_id = b""
+        self.initialize: Message | None = None
+        self.initialize_result = InitializeResult()
+        self.initialize_result_raw = b""
+        self.client_version = ""  # the revision that the client asked for
+        self.has_initialized = False
+        self.target = b""
+        self.accepted: dict[bytes, RequestHead] = {}  # fingerprint -> last accepted head (R32)
+        self.last_head: RequestHead | None = None
+        self.log_level: str | None = None
+        self.subscriptions: dict[str, None] = {}
+        self.prelude: dict[str, Message] = {}
+        self.tools = Tools()
+        self.list_cursors: dict[str, bool] = {}
+
+        # the server
+        self.generations: list[Generation] = []
+        self.questions: dict[bytes, Question] = {}
+        self.heal: healing.Heal | None = None
+        self.heals_at: list[float] = []
+        self.pending_mark: Restart | None = None
+
+        # streams
+        self.streams: dict[int, Stream] = {}
+        self.standalone: Stream | None = None
+        self.tombstones: dict[int, clientleg.Tombstone] = {}
+        self.block_owners: dict[int, Stream] = {}
+        self.blocks = Blocks(entropy(32))
+
+        # wiring
+        self.exchanges: dict[int, Stream] = {}
+        self.opening: opening.Opening | None = None
+        self.legs: dict[int, Stream | Inquiry | opening.Opening] = {}
+        self.timers: dict[TimerKey, float] = {}
+        self.drain_until: float | None = None
+        self._steps: list[Step] = []
+        self._durable: dict[int, Callable[[], None]] = {}
+        self._next_number = 1
+
+    def __repr__(self) -> str:
+        number = self.generations[-1].number if self.generations else 0
+        return f"<Session {self.state.value} g{number}, {len(self.streams)} streams>"
+
+    # --- the entrance ---------------------------------------------------------------------------
+
+    def handle(self, event: Event, now: float) -> list[Step]:
+        """Take one event at `now` (seconds, any monotonic clock); the steps to perform, in order."""
+        self.now = now
+        match event:
+            case LegRead(leg, data):
+                self._leg_read(leg, data)
+            case LegAnswered():
+                self._leg_answered(event)
+            case LegEnded():
+                self._leg_ended(event)
+            case PostArrived():
+                intake.post_arrived(self, event)
+            case GetArrived():
+                intake.get_arrived(self, event)
+            case DeleteArrived():
+                intake.delete_arrived(self, event)
+            case ClientLeft(exchange):
+                clientleg.left(self, exchange)
+            case ClientStalled(exchange):
+                clientleg.stalled(self, exchange)
+            case ClientDrained(exchange):
+                clientleg.drained(self, exchange)
+            case Persisted(token):
+                self._durable.pop(token)()
+            case Fenced(token):
+                self._durable.pop(token)
+            case DeadlineReached():
+                self._fire_timers()
+            case DrainBegun(until):
+                clientleg.begin_drain(self, until)
+        steps, self._steps = self._steps, []
+        return steps
+
+    def next_deadline(self) -> float | None:
+        """When `DeadlineReached` is wanted next, on the clock of `now`; None: not at all."""
+        return min(self.timers.values(), default=None)
+
+    # --- what the modules build on --------------------------------------------------------------
+
+    @property
+    def current(self) -> Generation:
+        return self.generations[-1]
+
+    def do(self, step: Step) -> None:
+        self._steps.append(step)
+
+    def end_answer(self, exchange: int) -> None:
+        """End an answer; what was written to it last goes out in one write with the final chunk."""
+        last = self._steps[-1] if self._steps else None
+        if isinstance(last, Write) and last.exchange == exchange:
+            self._steps[-1] = EndAnswer(exchange, last.data)
+        else:
+            self._steps.append(EndAnswer(exchange))
+
+    def move(self, event: SessionInput) -> None:
+        """The one place where the session's state changes."""
+        old = self.state
+        self.state = look_up(SESSION, self.state, event)
+        if old is not self.state:
+            self.do(StateChanged("session", old.value, self.state.value))
+
+    def number(self) -> int:
+        self._next_number += 1
+        return self._next_number
+
+    def touch(self) -> None:
+        """The client was here: its idle limit begins anew."""
+        self.set_timer("idle", 0, self.policy.session_idle_s)
+
+    def set_timer(self, name: str, of: int, after: float) -> None:
+        self.timers[name, of] = self.now + after
+
+    def clear_timer(self, name: str, of: int) -> None:
+        self.timers.pop((name, of), None)
+
+    def persist(self, record: Record, then: Callable[[], None]) -> None:
+        """Do `then` once the record is durable (R16). `then` must look again at what it acts on."""
+        token = self.number()
+        self._durable[token] = then
+        self.do(Persist(token, record))
+
+    def persist_session(self, then: Callable[[], None]) -> None:
+        assert self.initialize is not None
+        record = SessionRecord(
+            self.visible_id,
+            self.initialize.raw,
+            self.initialize_result_raw,
+            self.current.number,
+            self.current.upstream_id,
+            self.current.epoch.meta,
+            self.current.epoch.header,
+        )
+        self.persist(record, then)
+
+    def new_stream(self, kind: Kind, head: RequestHead) -> Stream:
+        stream = Stream(self.number(), kind, self.current, head, self.budget)
+        self.streams[stream.handle] = stream
+        self.do(StateChanged(kind.value, None, "open"))
+        return stream
+
+    def add_generation(self, upstream_id: bytes, epoch: Epoch) -> Generation:
+        number = self.generations[-1].number + 1 if self.generations else 1
+        generation = Generation(number, upstream_id, epoch, last_sign_of_life=self.now)
+        self.generations.append(generation)
+        return generation
+
+    def send(
+        self,
+        use: Stream | Inquiry | opening.Opening,
+        method: bytes,
+        head: RequestHead,
+        headers: Headers,
+        body: bytes | None,
+        headers_within: float | None = None,
+    ) -> int:
+        """Open a leg for `use`; its events come back to it."""
+        leg = self.number()
+        self.legs[leg] = use
+        self.do(SendUpstream(leg, method, head.target, headers, body, headers_within))
+        return leg
+
+    def inquire(
+        self,
+        head: RequestHead,
+        generation: Generation | None,
+        body: bytes,
+        request_id: bytes | None,
+        done: Done,
+    ) -> None:
+        """Send a request of our own and call `done` with what came of it, within `ping_s` seconds."""
+        inquiry = Inquiry(request_id, done)
+        within = self.policy.ping_s
+        leg = self.send(inquiry, b"POST", head, headers_of_own_post(head, generation), body, within)
+        self.set_timer("inquiry", leg, within)
+
+    def ping(self, head: RequestHead, generation: Generation, done: Done) -> None:
+        request_id = self.own_id()
+        self.inquire(head, generation, silence.ping_body(request_id), request_id, done)
+
+    def own_id(self) -> bytes:
+        """A JSON-RPC id for a request of the proxy's own, as hard to guess as a stamp."""
+        return b"%d" % (10**13 + self.entropy(64) % (9 * 10**13))
+
+    def head_for(self, stream: Stream) -> RequestHead:
+        """The newest accepted head of the caller that owns this stream (R32)."""
+        return self.accepted.get(stream.head.fingerprint, stream.head)
+
+    # --- dispatch -------------------------------------------------------------------------------
+
+    def _leg_answered(self, event: LegAnswered) -> None:
+        match self.legs.get(event.leg):
+            case Stream() as stream:
+                answers.answered(self, stream, event.status, event.headers)
+            case Inquiry() as inquiry:
+                inquiry.answered(event.status, event.headers)
+            case opening.Opening() as attempt:
+                opening.answered(self, attempt, event.status, event.headers)
+            case None:
+                pass  # dropped while the answer was on its way
+
+    def _leg_read(self, leg: int, data: bytes) -> None:
+        use = self.legs.get(leg)
+        if isinstance(use, Stream):
+            answers.read(self, use, data)
+        elif isinstance(use, Inquiry):
+            self._settle(leg, use, use.read(data))
+        elif use is not None:
+            opening.read(self, use, data)
+
+    def _leg_ended(self, event: LegEnded) -> None:
+        match self.legs.pop(event.leg, None):
+            case Stream() as stream:
+                answers.ended(self, stream, event.end)
+            case Inquiry() as inquiry:
+                self.clear_timer("inquiry", event.leg)
+                inquiry.done(inquiry.ended(event.end))
+            case opening.Opening() as attempt:
+                opening.ended(self, attempt, event.end)
+            case None:
+                pass  # dropped while its end was on its way
+
+    def _settle(self, leg: int, inquiry: Inquiry, outcome: Outcome | None) -> None:
+        if outcome is not None:
+            clientleg.drop_leg(self, leg, is_answered=True)
+            inquiry.done(outcome)
+
+    def _fire_timers(self) -> None:
+        due = sorted((at, key) for key, at in self.timers.items() if at <= self.now)
+        for _, key in due:
+            if self.timers.get(key, self.now + 1.0) <= self.now:
+                del self.timers[key]
+                self._fire(*key)
+
+    def _fire(self, name: str, of: int) -> None:
+        match name:
+            case "keepalive":
+                clientleg.keep_alive(self, of)
+            case "hold":
+                clientleg.hold_expired(self, self.streams[of])
+            case "retain":
+                clientleg.forget(self, self.streams[of])
+            case "cancel":
+                clientleg.cancel_due(self, self.streams[of])
+            case "retry":
+                answers.retry_due(self, self.streams[of])
+            case "wait":
+                restarting.wait_expired(self, self.streams[of])
+            case "heal":
+                healing.attempt(self)
+            case "silence":
+                silence.due(self, self.streams[of])
+            case "reopen":
+                answers.reopen_due(self, self.streams[of])
+            case "inquiry":
+                silence.inquiry_overdue(self, of)
+            case "idle":
+                intake.idle_due(self)
+            case "drain":
+                clientleg.drain_expired(self)
+            case _:
+                raise AssertionError(f"no timer is called {name}")

@@ -1,0 +1,92 @@
+"""Silence with an answer owed is probed, never waited out blindly (R22).
+
+After `silence` seconds the stream's own upstream session is pinged in the name of its caller. Another
+epoch is the loss of the session, no answer means that the leg is broken, anything else goes on up to
+`max_silence`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from epochgate.core import answers, classify, clientleg, epoch, jsonrpc, restarting
+from epochgate.core.commands import Judged
+from epochgate.core.errors import OUTCOME_UNKNOWN
+from epochgate.core.events import LegEnd
+from epochgate.core.inquiry import Inquiry, Outcome
+from epochgate.core.states import Up
+from epochgate.core.stream import Stream
+from epochgate.core.verdict import OUTSIDE, Match, Ruling, Scope, Verdict
+
+if TYPE_CHECKING:
+    from epochgate.core.session import Session
+
+_LISTENING = (Up.SENT, Up.OPEN, Up.PROVING, Up.OPAQUE)
+_OTHER_EPOCH = Ruling(Verdict.RESTART, "epoch_mismatch", Scope.SESSION)
+
+
+def watch(session: Session, stream: Stream) -> None:
+    """Begin to watch a leg for silence."""
+    if stream.is_request:
+        session.set_timer("silence", stream.handle, session.policy.silence_s)
+
+
+def due(session: Session, stream: Stream) -> None:
+    """Look whether the stream was quiet, and probe it if so."""
+    if stream.is_over:
+        return
+    idle = session.now - stream.last_read_at
+    left = session.policy.silence_s - idle
+    if stream.up not in _LISTENING or stream.is_leg_paused or left > 0:
+        session.set_timer("silence", stream.handle, left if left > 0 else session.policy.silence_s)
+        return
+    if idle >= session.policy.max_silence_s:
+        session.do(Judged("upstream", stream.kind.value, "fail", "upstream_silent", stream.exchange))
+        clientleg.fail(session, stream, OUTCOME_UNKNOWN, "upstream_silent")
+        restarting.stream_over(session, stream)
+        return
+    probe(session, stream)
+
+
+def probe(session: Session, stream: Stream) -> None:
+    """Ping the upstream session of the stream's generation."""
+    leg = stream.leg
+
+    def pinged(outcome: Outcome) -> None:
+        if not stream.is_over and stream.leg == leg and leg is not None:
+            _judge_ping(session, stream, outcome)
+
+    session.ping(session.head_for(stream), stream.generation, pinged)
+
+
+def _judge_ping(session: Session, stream: Stream, outcome: Outcome) -> None:
+    if outcome.status is None or outcome.end is LegEnd.SILENT:
+        answers.leg_is_broken(session, stream)
+        return
+    if classify.is_session_gone(session.policy, outcome.status, outcome.body):
+        restarting.restart(session, stream, OUTSIDE["session_gone"], [])
+        return
+    if states_other_epoch(session, stream, outcome):
+        restarting.restart(session, stream, _OTHER_EPOCH, [])
+        return
+    session.set_timer("silence", stream.handle, session.policy.silence_s)
+
+
+def states_other_epoch(session: Session, stream: Stream, outcome: Outcome) -> bool:
+    header = epoch.stated_in_headers(outcome.headers, session.policy.epoch_header)
+    meta = (
+        None if outcome.message is None else epoch.stated_in(outcome.message.raw, session.policy.epoch_keys)
+    )
+    return epoch.compare(stream.generation.epoch, meta, header) is Match.DIFFERENT
+
+
+def inquiry_overdue(session: Session, leg: int) -> None:
+    """A request of the proxy's own got no answer in time."""
+    inquiry = session.legs.get(leg)
+    if isinstance(inquiry, Inquiry):
+        clientleg.drop_leg(session, leg, is_answered=False)
+        inquiry.done(inquiry.ended(LegEnd.SILENT))
+
+
+def ping_body(request_id: bytes) -> bytes:
+    return jsonrpc.request(request_id, "ping", None)

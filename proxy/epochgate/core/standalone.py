@@ -1,0 +1,173 @@
+"""The one standalone stream of a session (R12, R21, R35).
+
+It is held while its client is away and taken over by a new GET; never is a second GET sent upstream
+beside it. A broken one is reopened with back-off, and what may be missing in between is counted.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from epochgate.core import classify, clientleg, http, restarting, sse
+from epochgate.core.commands import Counted, EndAnswer
+from epochgate.core.events import LegEnd, RequestHead
+from epochgate.core.generation import Generation
+from epochgate.core.states import ClientHalf, ClientInput, Up, UpInput
+from epochgate.core.stream import Kind, Stream
+from epochgate.core.upward import headers_of_get
+from epochgate.core.verdict import OUTSIDE, Leg, Ruling, Scope, Shape
+
+if TYPE_CHECKING:
+    from epochgate.core.session import Session
+
+_FIRST_BACKOFF_S = 1.0
+_LAST_BACKOFF_S = 30.0
+
+
+def open_for(session: Session, exchange: int, head: RequestHead) -> None:
+    """A GET without a cursor, and nothing held: ask the server."""
+    stream = session.new_stream(Kind.STANDALONE, head)
+    stream.exchange = exchange
+    session.exchanges[exchange] = stream
+    session.standalone = stream
+    _send(session, stream)
+
+
+def move_to(session: Session, generation: Generation) -> None:
+    """A heal reopens the stream in the new generation; what the old one journalled stays due (R12)."""
+    old = session.standalone
+    if old is None or old.client is ClientHalf.UNBORN:
+        return
+    clientleg.end_leg(session, old)
+    new = session.new_stream(Kind.STANDALONE, old.head)
+    new.generation = generation
+    new.predecessor, old.successor = old, new
+    new.client_head = old.client_head
+    new.move_client(ClientInput.OPENED)
+    if old.exchange is None:
+        new.move_client(ClientInput.LEFT)
+        session.set_timer("hold", new.handle, session.policy.hold_s)
+    else:
+        new.exchange = clientleg.release(session, old)
+        session.exchanges[new.exchange] = new
+        old.move_client(ClientInput.FINISHED)
+        clientleg.watch(session, new)
+    if old.up is not Up.VOID:
+        old.move(UpInput.RESTARTED)
+    old.move(UpInput.SUPERSEDED)
+    clientleg.ended_upstream(session, old)
+    session.clear_timer("hold", old.handle)
+    session.set_timer("retain", old.handle, session.policy.hold_s)
+    session.standalone = new
+    _send(session, new)
+
+
+def _send(session: Session, stream: Stream) -> None:
+    stream.move(UpInput.SENT)
+    stream.answer = None
+    stream.leg_kind = Leg.UNBROKEN
+    stream.header_epoch = None
+    stream.framer = sse.Framer()
+    headers = headers_of_get(session.head_for(stream), stream.generation, None)
+    stream.leg = session.send(stream, b"GET", stream.head, headers, None)
+
+
+def reopen(session: Session, stream: Stream) -> None:
+    """The back-off is over; reopen in the same generation unless a heal has taken it along."""
+    if stream.up is Up.VOID and stream is session.standalone and not stream.generation.is_gone:
+        session.do(Counted("standalone_gaps"))
+        _send(session, stream)
+
+
+def voided(session: Session, stream: Stream, ruling: Ruling) -> None:
+    """The stream was restarted: a lost session heals when somebody waits, else it is reopened."""
+    if ruling.scope is Scope.SESSION:
+        restarting.lose(session, stream.generation, ruling.reason, stream.head)
+        return
+    delay = min(_FIRST_BACKOFF_S * 2**stream.attempts, _LAST_BACKOFF_S)
+    stream.attempts += 1
+    session.set_timer("reopen", stream.handle, delay)
+
+
+def answered(session: Session, stream: Stream) -> None:
+    """The head of the answer to a plain GET."""
+    answer = stream.answer
+    assert answer is not None
+    shape = classify.shape(session.policy, answer.status, answer.headers, b"")
+    if shape is not Shape.SSE or answer.status in classify.NEEDS_BODY:
+        return
+    answer.is_sse = True
+    restarting.accept(session, stream.head)
+    stream.move(UpInput.STREAM_OPENED)
+    stream.attempts = 0
+    if stream.client is ClientHalf.UNBORN:
+        clientleg.open_sse(session, stream, clientleg.client_headers(session, answer.headers))
+
+
+def refused(session: Session, stream: Stream, end: LegEnd) -> None:
+    """The GET brought no stream. 405 is an answer, not an error; to a client that waits it passes."""
+    answer = stream.answer
+    if answer is None or end is not LegEnd.CLEAN:
+        _not_opened(session, stream, None)
+        return
+    shape = classify.shape(session.policy, answer.status, answer.headers, answer.body)
+    is_accepted = stream.head.fingerprint in session.accepted
+    if shape is Shape.GONE and is_accepted:
+        restarting.restart(session, stream, OUTSIDE["session_gone"], [])
+        return
+    _not_opened(session, stream, shape)
+
+
+def _not_opened(session: Session, stream: Stream, shape: Shape | None) -> None:
+    if stream.client is ClientHalf.UNBORN:
+        _pass_refusal(session, stream)
+        return
+    if shape is Shape.NOT_ALLOWED:
+        close(session, stream)
+        return
+    stream.move(UpInput.RESTARTED)
+    voided(session, stream, OUTSIDE["upstream_lost"])
+
+
+def _pass_refusal(session: Session, stream: Stream) -> None:
+    answer = stream.answer
+    session.standalone = None
+    stream.move(UpInput.FAILED)
+    if answer is None:
+        # A client that gets 405 goes on without the stream; no 5xx inside a session (W4).
+        clientleg.respond(session, stream, 405, ((b"Allow", b"POST, DELETE"),), b"")
+    else:
+        headers = clientleg.client_headers(session, http.without(answer.headers, (http.SESSION_ID,)))
+        clientleg.respond(session, stream, answer.status, headers, answer.body)
+    clientleg.forget(session, stream)
+
+
+def close(session: Session, stream: Stream) -> None:
+    """The server offers the stream no longer: the client's leg ends with the final chunk (W8)."""
+    clientleg.end_leg(session, stream)
+    stream.move(UpInput.FAILED)
+    if stream.exchange is not None:
+        session.do(EndAnswer(clientleg.release(session, stream)))
+        stream.move_client(ClientInput.FINISHED)
+    clientleg.forget(session, stream)
+
+
+def take_over(session: Session, exchange: int) -> None:
+    """A new GET for the stream that is held: what no leg was given first, then live (R12, R35)."""
+    stream = session.standalone
+    assert stream is not None
+    clientleg.attach(session, stream, exchange, stream.journal.written_to - 1)
+
+
+def attach(session: Session, stream: Stream, exchange: int, position: int) -> None:
+    """A cursor of the standalone stream: the rest of the old journals, then the newest stream."""
+    newest = stream.newest()
+    if newest is stream:
+        clientleg.attach(session, stream, exchange, position)
+        return
+    rest = stream.journal.after(position)
+    between = stream.successor
+    while between is not None and between is not newest:
+        rest += between.journal.after(-1)
+        between = between.successor
+    clientleg.attach(session, newest, exchange, -1, before=b"".join(rest))

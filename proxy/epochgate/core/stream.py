@@ -1,0 +1,270 @@
+"""A stream: one SSE sequence, its two halves, what it owes, and what it gave the client.
+
+The upstream half and the client half live apart (design, sections 5 and 6): a client that leaves
+does not end the work, and an upstream that breaks does not end the answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from epochgate.core.eventids import EventIds
+from epochgate.core.events import RequestHead
+from epochgate.core.generation import Generation
+from epochgate.core.http import Headers
+from epochgate.core.journal import Budget, Journal, Numbering
+from epochgate.core.jsonrpc import Body, Message, stamp_key
+from epochgate.core.scan import TopLevelReplacer
+from epochgate.core.sse import Framer
+from epochgate.core.states import (
+    CLIENT,
+    TERMINAL,
+    UPSTREAM,
+    ClientHalf,
+    ClientInput,
+    Up,
+    UpInput,
+    look_up,
+)
+from epochgate.core.verdict import Leg, Ruling
+
+
+class Kind(Enum):
+    REQUEST = "request"
+    STANDALONE = "standalone"
+
+
+class OwedState(Enum):
+    OPEN = "open"
+    CANCELLED = "cancelled"
+    ANSWERED = "answered"
+
+
+@dataclass(slots=True, eq=False)
+class Owed:
+    """One request that a stream must answer.
+
+    `stamp` and `token_stamp` are the JSON texts that stand upstream for the client's id and progress
+    token; they equal the client's where the request cannot be stamped. `progress` is the last value
+    the client saw of it and `total` its total; None: none, or not known any more.
+    """
+
+    message: Message
+    stamp: bytes
+    token_stamp: bytes | None
+    is_stamped: bool
+    state: OwedState = OwedState.OPEN
+    has_answered_question: bool = False
+    progress: float | None = None
+    total: float | None = None
+
+    @property
+    def id(self) -> bytes:
+        assert self.message.id is not None
+        return self.message.id
+
+    @property
+    def method(self) -> str:
+        return self.message.method or ""
+
+    @property
+    def key(self) -> bytes:
+        """Under which the generation's `stamps` has it."""
+        return stamp_key(self.stamp) if self.is_stamped else self.stamp
+
+    @property
+    def token_key(self) -> bytes | None:
+        """Under which the generation's `tokens` has it."""
+        if self.token_stamp is None:
+            return None
+        return stamp_key(self.token_stamp) if self.is_stamped else self.token_stamp
+
+
+@dataclass(slots=True)
+class Restart:
+    """What the client is told of a restart: the mark and the notice carry it (design, section 9)."""
+
+    reason: str
+    generation: int
+    discarded_events: int
+    reissued: bool
+
+    def as_data(self) -> dict[str, object]:
+        return {
+            "reason": self.reason,
+            "generation": self.generation,
+            "discarded_events": self.discarded_events,
+            "reissued": self.reissued,
+        }
+
+
+@dataclass(slots=True)
+class Answer:
+    """What came on the current leg so far: its head, and the body where that is no SSE."""
+
+    status: int
+    headers: Headers
+    chunks: list[bytes]
+    size: int = 0
+    is_sse: bool = False
+    replacer: TopLevelReplacer | None = None  # of an answer that is passed on as it comes (R34)
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(self.chunks)
+
+
+class Stream:
+    """One stream, from the POST or GET that began it until it is forgotten."""
+
+    __slots__ = (
+        "announced_retry_ms",
+        "answer",
+        "attempts",
+        "body",
+        "client",
+        "client_head",
+        "exchange",
+        "failing_since",
+        "framer",
+        "generation",
+        "handle",
+        "has_leg_event",
+        "has_unproven_poll",
+        "head",
+        "header_epoch",
+        "held_until",
+        "ids",
+        "is_leg_paused",
+        "is_mute",
+        "is_not_run",
+        "is_resume_counted",
+        "is_stalled",
+        "journal",
+        "kind",
+        "last_attached_at",
+        "last_read_at",
+        "last_write_at",
+        "leg",
+        "leg_kind",
+        "not_run_reissues",
+        "numbering",
+        "owed",
+        "poll_retry_ms",
+        "predecessor",
+        "reissues",
+        "relayed",
+        "restart",
+        "sent_at",
+        "strikes",
+        "successor",
+        "up",
+        "void_reason",
+    )
+
+    def __init__(
+        self, handle: int, kind: Kind, generation: Generation, head: RequestHead, budget: Budget
+    ) -> None:
+        self.handle = handle
+        self.kind = kind
+        self.generation = generation
+        self.head = head
+        self.body: Body | None = None
+        self.owed: list[Owed] = []
+
+        self.up = Up.WAITING
+        self.leg: int | None = None
+        self.leg_kind = Leg.UNBROKEN
+        self.answer: Answer | None = None
+        self.is_resume_counted = False  # the resume of this leg was counted, at its first relay
+        self.is_leg_paused = False
+        self.header_epoch: bytes | None = None
+        self.framer = Framer()
+        self.ids = EventIds()
+        self.announced_retry_ms: int | None = None  # `retry:` on the last block of this leg
+        self.poll_retry_ms: int | None = None
+        self.has_unproven_poll = False
+        self.strikes = 0
+        self.has_leg_event = False  # since the stream broke first, some leg carried an event
+        self.attempts = 0
+        self.failing_since: float | None = None
+        self.sent_at = 0.0
+        self.last_read_at = 0.0
+        self.last_attached_at = float("-inf")  # when a GET took the standalone stream over (R35)
+
+        self.client = ClientHalf.UNBORN
+        self.exchange: int | None = None
+        self.client_head: Headers = ()  # of the SSE answer, for redelivery
+        self.is_stalled = False
+        self.last_write_at = 0.0
+        self.held_until: float | None = None
+        self.journal = Journal(budget)
+        self.numbering = Numbering()
+        self.relayed = 0
+
+        self.void_reason: Ruling | None = None
+        self.is_not_run = False
+        self.predecessor: Stream | None = None
+        self.successor: Stream | None = None
+        self.reissues = 0
+        self.not_run_reissues = 0
+        self.restart: Restart | None = None
+        self.is_mute = False  # no notice could be given: questions and the answer only (R5)
+
+    def __repr__(self) -> str:
+        owed = sum(one.state is OwedState.OPEN for one in self.owed)
+        return (
+            f"<Stream {self.handle} {self.kind.value} {self.up.value} {self.client.value} "
+            f"g{self.generation.number} owes {owed}, relayed {self.relayed}>"
+        )
+
+    @property
+    def is_request(self) -> bool:
+        return self.kind is Kind.REQUEST
+
+    @property
+    def is_over(self) -> bool:
+        return self.up in TERMINAL
+
+    @property
+    def is_attached(self) -> bool:
+        return self.client is ClientHalf.ATTACHED
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Whether a client connection waits for this stream's answer."""
+        return self.exchange is not None
+
+    @property
+    def has_id(self) -> bool:
+        """Whether the client was given an event id, so that it can come back (G5)."""
+        return bool(self.numbering.blocks)
+
+    @property
+    def open_owed(self) -> list[Owed]:
+        return [owed for owed in self.owed if owed.state is OwedState.OPEN]
+
+    @property
+    def unanswered(self) -> list[Owed]:
+        return [owed for owed in self.owed if owed.state is not OwedState.ANSWERED]
+
+    @property
+    def can_be_resumed_safely(self) -> bool:
+        """Whether what comes back can be told apart: every request carries a stamp (R36)."""
+        return all(owed.is_stamped for owed in self.owed)
+
+    def newest(self) -> Stream:
+        """The last stream of the chain that took this one's place (R11)."""
+        stream = self
+        while stream.successor is not None:
+            stream = stream.successor
+        return stream
+
+    def move(self, event: UpInput) -> None:
+        """The one place where the upstream half changes."""
+        self.up = look_up(UPSTREAM, self.up, event)
+
+    def move_client(self, event: ClientInput) -> None:
+        """The one place where the client half changes."""
+        self.client = look_up(CLIENT, self.client, event)

@@ -1,0 +1,1 @@
+"""`epochgate demo`: one fault, played twice on an embedded server: directly, then through the proxy."""

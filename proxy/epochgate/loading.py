@@ -1,0 +1,125 @@
+"""Settings from flags, `EPOCHGATE_*` variables and a YAML file, in this order of precedence."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]  # it ships no types; only its errors are named here
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+from pydantic_settings import EnvSettingsSource, SettingsError, YamlConfigSettingsSource
+
+from epochgate.settings import Settings
+
+_PREFIX = "EPOCHGATE_"
+# Variables that no setting is near to are left alone: Kubernetes puts EPOCHGATE_SERVICE_HOST and
+# the like into every pod beside a Service of that name.
+_NEAR = 0.8
+_MAX_SHOWN_CHARS = 60
+
+
+class BadSettings(Exception):
+    """One line: which setting, why, and what would be right."""
+
+
+def load(flags: Mapping[str, str], environ: Mapping[str, str] | None = None) -> Settings:
+    """The effective settings. `flags` are keyed by setting name. Raises `BadSettings`."""
+    variables = os.environ if environ is None else environ
+    _refuse_mistyped_variables(variables)
+    path = flags.get("config") or variables.get(f"{_PREFIX}CONFIG")
+    from_file = {} if not path else _read_file(path)
+    from_env = _read_variables(variables)
+    try:
+        return Settings(**{**from_file, **from_env, **flags})
+    except ValidationError as error:
+        detail = error.errors(include_url=False)[0]
+        place = _place(detail, flags, from_env, path)
+        raise BadSettings(f"{place}{_why(detail)}") from None
+
+
+def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The known name that `name` was probably meant to be, or None."""
+    found = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
+    return found[0] if found else None
+
+
+def _read_variables(variables: Mapping[str, str]) -> dict[str, Any]:
+    source = EnvSettingsSource(Settings)
+    source.env_vars = {name.lower(): value for name, value in variables.items() if value}
+    return source()
+
+
+def _refuse_mistyped_variables(variables: Mapping[str, str]) -> None:
+    for variable in variables:
+        name = variable.removeprefix(_PREFIX).lower()
+        if not variable.startswith(_PREFIX) or name in Settings.model_fields:
+            continue
+        meant = nearest(name, Settings.model_fields, _NEAR)
+        if meant is not None:
+            raise BadSettings(f"{variable}: no such setting; did you mean {_PREFIX}{meant.upper()}?")
+
+
+def _read_file(path: str) -> dict[str, Any]:
+    """The file's settings. Raises `BadSettings` if it cannot be read or names an unknown setting."""
+    if not Path(path).is_file():
+        raise BadSettings(f"config: {path}: no such file; give the path of a YAML file")
+    try:
+        values = YamlConfigSettingsSource(Settings, yaml_file=path)()
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise BadSettings(f"{path}: not YAML: {_yaml_problem(error)}") from None
+    except (SettingsError, AttributeError, TypeError, ValueError):
+        raise BadSettings(f"{path}: not a mapping; give lines of the form `setting: value`") from None
+    except OSError as error:
+        raise BadSettings(f"config: {path}: {error.strerror}; give a file that can be read") from None
+    for key in values:
+        if key not in Settings.model_fields:
+            meant = nearest(str(key), Settings.model_fields)
+            hint = f"did you mean {meant}?" if meant else "`epochgate run --help` lists them"
+            raise BadSettings(f"{path}: {key}: no such setting; {hint}")
+    return values
+
+
+def _yaml_problem(error: Exception) -> str:
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        return f"{error.problem} in line {error.problem_mark.line + 1}"
+    return " ".join(str(error).split())[:_MAX_SHOWN_CHARS]
+
+
+def _place(
+    detail: ErrorDetails, flags: Mapping[str, str], from_env: Mapping[str, Any], path: str | None
+) -> str:
+    """Where the bad value was given: `--hold 'x': `; empty for rules about several settings."""
+    if not detail["loc"]:
+        return ""
+    name = str(detail["loc"][0])
+    shown = repr(str(detail["input"]))[:_MAX_SHOWN_CHARS]
+    if name in flags:
+        return f"--{name.replace('_', '-')} {shown}: "
+    if name in from_env:
+        return f"{_PREFIX}{name.upper()} {shown}: "
+    return f"{name}: " if detail["type"] == "missing" else f"{path}: {name} {shown}: "
+
+
+def _why(detail: ErrorDetails) -> str:
+    context = detail.get("ctx", {})
+    match detail["type"]:
+        case "missing":
+            return "not given; give --upstream http://127.0.0.1:8000"
+        case "value_error":
+            return str(context["error"])
+        case "enum":
+            return f"give {context['expected']}"
+        case "greater_than_equal":
+            return f"too small; give at least {context['ge']:g}"
+        case "bool_parsing" | "bool_type":
+            return "give true or false"
+        case "int_parsing" | "int_type" | "int_from_float":
+            return "give a whole number"
+        case "tuple_type" | "frozen_set_type":
+            return "not a list; give words with commas between them"
+        case _:
+            return detail["msg"]

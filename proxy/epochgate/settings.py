@@ -1,0 +1,278 @@
+"""The one settings model, behind flags, `EPOCHGATE_*` variables and the YAML file.
+
+Here are the places and the choices; `limits.py` has the numbers. What the core obeys has its default
+in `core.policy.Policy` and nowhere else.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from enum import Enum
+from ipaddress import ip_network
+from typing import Annotated, Any
+from urllib.parse import urlsplit
+
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+from pydantic_core import PydanticUndefined
+from pydantic_settings import SettingsConfigDict
+
+from epochgate.core.era import STATELESS_REVISIONS
+from epochgate.core.policy import Policy, PollWithoutEpoch, Reissue, SessionLoss, Stamps
+from epochgate.limits import Limits, written
+from epochgate.units import Address, read_address
+
+_DEFAULT = Policy()
+
+
+class AccessLog(Enum):
+    """Which exchanges get a line: every one, those with something to say, or none."""
+
+    ALL = "all"
+    NOTABLE = "notable"
+    OFF = "off"
+
+
+class LogFormat(Enum):
+    AUTO = "auto"
+    JSON = "json"
+    CONSOLE = "console"
+
+
+class LogLevel(Enum):
+    DEBUG = "debug"
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class UnknownSessions(Enum):
+    """What becomes of a request, other than a resume, of a session never seen."""
+
+    PASS = "pass"
+    REFUSE = "refuse"
+
+
+def _read_words(value: object) -> object:
+    """A list from `a, b` or from a YAML list."""
+    if isinstance(value, str):
+        return tuple(word.strip() for word in value.split(",") if word.strip())
+    return value
+
+
+def _read_listener(value: object) -> Address | None:
+    # YAML reads a bare `off` as false.
+    if value is None or value is False or value == "off":
+        return None
+    return read_address(value)
+
+
+def _read_upstream(value: object) -> str:
+    wrong = "give the server's URL, for example http://127.0.0.1:8000"
+    try:
+        url = urlsplit(str(value))
+        has_host = bool(url.hostname) and url.port != 0
+    except ValueError:
+        raise ValueError(f"not a URL; {wrong}") from None
+    if url.scheme == "https":
+        raise ValueError("https upstreams are not available yet; give an http:// URL")
+    if url.scheme != "http" or not has_host or not _PRINTABLE.fullmatch(str(value)):
+        raise ValueError(f"not an http URL; {wrong}")
+    if url.username is not None or url.query or url.fragment:
+        raise ValueError(f"has credentials, a query or a fragment; {wrong}")
+    return str(value)
+
+
+def _read_state(value: object) -> str:
+    if value == "memory":
+        return "memory"
+    if str(value).startswith(("sqlite:", "redis:", "rediss:")):
+        raise ValueError("this store is not available yet; give memory")
+    raise ValueError("not a store; give memory")
+
+
+def _read_networks(value: object) -> object:
+    words = _read_words(value)
+    if not isinstance(words, tuple | list):
+        raise ValueError("not a list; give networks, for example 10.0.0.0/8, ::1")
+    try:
+        return tuple(str(ip_network(word)) for word in words)
+    except ValueError:
+        raise ValueError("not a list of networks; give for example 10.0.0.0/8, ::1") from None
+
+
+def _read_switch(value: object) -> object:
+    """YAML reads a bare `on` or `off` as a boolean."""
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+
+
+def _read_host(value: object) -> str:
+    if not _HOST.fullmatch(str(value)):
+        raise ValueError("not a Host; give upstream, keep, or a name such as mcp.example.com")
+    return str(value)
+
+
+def _read_header_name(value: object) -> str:
+    if not _TOKEN.fullmatch(str(value)):
+        raise ValueError("not a header name; give for example Mcp-Session-Epoch")
+    return str(value)
+
+
+def _read_pattern(value: object) -> str:
+    try:
+        return re.compile(str(value)).pattern
+    except re.error as error:
+        raise ValueError(f"not a regular expression ({error}); give for example session") from None
+
+
+_PRINTABLE = re.compile(r"[!-~]+", re.ASCII)
+_HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?", re.ASCII)
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
+Words = Annotated[tuple[str, ...], BeforeValidator(_read_words)]
+WordSet = Annotated[
+    frozenset[str], BeforeValidator(_read_words), PlainSerializer(sorted, return_type=list[str])
+]
+Listen = Annotated[Address, BeforeValidator(read_address), PlainSerializer(str, return_type=str)]
+Listener = Annotated[
+    Address | None,
+    BeforeValidator(_read_listener),
+    PlainSerializer(lambda address: str(address or "off"), return_type=str),
+]
+Networks = Annotated[tuple[str, ...], BeforeValidator(_read_networks)]
+Url = Annotated[str, BeforeValidator(_read_upstream)]
+Store = Annotated[str, BeforeValidator(_read_state)]
+Host = Annotated[str, BeforeValidator(_read_host)]
+HeaderName = Annotated[str, BeforeValidator(_read_header_name)]
+Pattern = Annotated[str, BeforeValidator(_read_pattern)]
+
+
+def _choice(default: Any, description: str) -> Any:
+    return Field(default=default, description=description)
+
+
+class Settings(Limits):
+    """Every setting. `loading.load` fills it from the flags, the environment and the file."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="EPOCHGATE_", env_ignore_empty=True, enable_decoding=False, extra="forbid", frozen=True
+    )
+
+    # where
+    upstream: Url = Field(description="URL of the MCP server")
+    listen: Listen = _choice(Address("127.0.0.1", 8808), "address for MCP traffic")
+    health: Listener = _choice(None, "address for probes and metrics, or off; may be reachable from outside")
+    admin: Listener = _choice(Address("127.0.0.1", 8809), "loopback address for probes and metrics, or off")
+    config: str | None = _choice(None, "YAML file with settings; variables and flags win over it")
+    state: Store = _choice("memory", "where sessions are kept: memory")
+
+    # HTTP
+    host: Host = _choice(
+        "upstream", "Host that the server sees: upstream (its own), keep (the client's), or a name"
+    )
+    trusted_proxies: Networks = _choice((), "networks whose X-Forwarded-* headers are believed")
+    allowed_hosts: Words = _choice(
+        (), "Host names served, or *; none given: loopback names on a loopback address, else any"
+    )
+    allowed_origins: Words = _choice(
+        (), "Origins served, or *; none given: loopback ones on a loopback address, else any"
+    )
+    credential_headers: Words = _choice(
+        ("X-Api-Key", "Api-Key"),
+        "headers that tell callers apart, besides Authorization, Cookie and the query",
+    )
+    stateless_revisions: WordSet = _choice(
+        frozenset(revision.decode() for revision in STATELESS_REVISIONS),
+        "protocol revisions without sessions, which pass untouched",
+    )
+    unknown_sessions: UnknownSessions = _choice(
+        UnknownSessions.PASS, "requests of a session never seen; a resume of one is always refused"
+    )
+
+    # policy
+    reissue: Reissue = _choice(_DEFAULT.reissue, "which requests of unknown outcome are sent again")
+    reissue_when_away: bool = _choice(
+        _DEFAULT.reissue_when_away, "send them again before their client is back"
+    )
+    never_reissue: WordSet = _choice(
+        _DEFAULT.never_reissue, "tools never sent again after an unknown outcome"
+    )
+    safe_tools: WordSet = _choice(_DEFAULT.safe_tools, "tools that may always be sent again")
+    stateless_tools: WordSet = _choice(_DEFAULT.stateless_tools, "tools that leave nothing in the session")
+    replay_tools: Words = _choice(
+        _DEFAULT.replay_tools, "tools whose last call rebuilds a session, in this order"
+    )
+    session_loss: SessionLoss = _choice(
+        _DEFAULT.session_loss, "a 404 on a call: heal, tell the client, or decide"
+    )
+    poll_without_epoch: PollWithoutEpoch = _choice(
+        _DEFAULT.poll_without_epoch, "polls announced by a server that states no epochs"
+    )
+    stamp: Annotated[Stamps, BeforeValidator(_read_switch)] = _choice(
+        _DEFAULT.stamp, "own ids upstream; ints_31 for servers with 32-bit ids; off: no re-issue"
+    )
+    advertise_epoch: bool = _choice(_DEFAULT.advertise_epoch, "state the generation to clients that check it")
+    epoch_keys: Words = _choice(_DEFAULT.epoch_keys, "keys of _meta under which a server states its epoch")
+    epoch_header: HeaderName = _choice(
+        _DEFAULT.epoch_header.decode(), "response header in which a server states its epoch"
+    )
+    gone_pattern: Pattern = _choice(_DEFAULT.gone_pattern, "what the error message of a lost session matches")
+
+    # logs
+    access_log: Annotated[AccessLog, BeforeValidator(_read_switch)] = _choice(
+        AccessLog.NOTABLE, "exchanges with a line: all, notable (not 2xx, judged, healed, sent again), off"
+    )
+    log_format: LogFormat = _choice(LogFormat.AUTO, "auto is console on a terminal and json elsewhere")
+    log_level: LogLevel = _choice(LogLevel.INFO, "the least level that is written")
+
+    @model_validator(mode="after")
+    def _keep_admin_inside(self) -> Settings:
+        """Nothing protects the admin listener yet, so that it must not be reached from outside."""
+        if self.admin is not None and not self.admin.is_loopback:
+            raise ValueError(
+                f"admin: {self.admin} can be reached from outside; give a loopback address or off "
+                "(health serves probes and metrics elsewhere)"
+            )
+        return self
+
+    def effective(self) -> dict[str, Any]:
+        """Every setting as the YAML file would hold it, the places and choices before the limits."""
+        values = self.model_dump(mode="json", exclude={"config"})
+        return dict(sorted(values.items(), key=lambda item: item[0] in Limits.model_fields))
+
+    def policy(self) -> Policy:
+        """What the core obeys. `stamp: off` implies `reissue: never` and no epoch-less poll (R36)."""
+        values = {field.name: getattr(self, setting_name(field.name)) for field in fields(Policy)}
+        values["epoch_header"] = self.epoch_header.lower().encode()
+        if self.stamp is Stamps.OFF:
+            values |= {"reissue": Reissue.NEVER, "poll_without_epoch": PollWithoutEpoch.RESTART}
+        return Policy(**values)
+
+
+_KEEP_BYTES = ("max_event_bytes", "max_reissue_bytes")
+
+
+def shown_default(name: str) -> str:
+    """The default of a setting as people write it; empty if there is none."""
+    default = Settings.model_fields[name].get_default()
+    if default is PydanticUndefined:
+        return ""
+    if name in Limits.model_fields:
+        return written(name, default)
+    match default:
+        case None:
+            return "" if name == "config" else "off"
+        case bool():
+            return "true" if default else "false"
+        case Enum():
+            return str(default.value)
+        case tuple() | frozenset():
+            return ", ".join(default)
+        case _:
+            return str(default)
+
+
+def setting_name(policy_field: str) -> str:
+    """The setting behind a field of `Policy`: its name without the unit."""
+    if policy_field in _KEEP_BYTES:
+        return policy_field
+    return policy_field.removesuffix("_s").removesuffix("_bytes")

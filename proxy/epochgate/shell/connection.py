@@ -1,0 +1,223 @@
+"""A connection to the upstream: sends one request at a time and reads its answer.
+
+aiohttp's C parser reads the answer; everything else of its client is left out, and with it hidden
+retries, cookies, redirects, added headers and timers. Bytes that are no HTTP, whenever they come,
+end the leg: nothing is left waiting for a reader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from aiohttp.base_protocol import BaseProtocol
+from aiohttp.http import HttpProcessingError, HttpResponseParser, RawResponseMessage
+from aiohttp.streams import StreamReader
+
+from epochgate.core.events import LegEnd
+from epochgate.core.http import find
+from epochgate.shell.leg import Delimiter, Framing, Leg
+from epochgate.shell.sockets import is_readable, tune_transport
+
+# A reader that is emptied on every read needs no limit of its own: back-pressure is `Leg.pause`.
+_NO_LIMIT = 1 << 30
+# Bodies up to this are copied into one write with their head.
+_ONE_WRITE_BYTES = 64 * 1024
+_SWITCHING_PROTOCOLS = 101
+_FIRST_FINAL_STATUS = 200
+_WITHOUT_BODY = (204, 304)
+# What the parser raises on bytes that are no HTTP, whichever of its callbacks noticed.
+_PARSE_ERRORS = (HttpProcessingError, RuntimeError, ValueError, AssertionError, AttributeError)
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamLimits:
+    """Seconds (`_s`), bytes (`_bytes`), counts. W2 says why the pool forgets so fast."""
+
+    connect_s: float = 3.0
+    header_bytes: int = 64 * 1024
+    max_headers: int = 256
+    reuse_s: float = 2.0  # a POST never goes out on a connection that idled longer
+    pool_s: float = 4.0  # uvicorn and Node close theirs after 5
+    max_idle: int = 128  # idle connections kept; those in use are not limited
+
+
+class Pool(Protocol):
+    """Where a connection goes between legs."""
+
+    def opened(self, connection: LegConnection) -> None: ...
+
+    def idled(self, connection: LegConnection) -> None: ...
+
+    def lost(self, connection: LegConnection) -> None: ...
+
+
+class LegConnection(asyncio.Protocol):
+    """One TCP connection to the upstream."""
+
+    __slots__ = (
+        "_is_head",
+        "_limits",
+        "_loop",
+        "_message",
+        "_parser",
+        "_payload",
+        "_pool",
+        "idle_since",
+        "leg",
+        "transport",
+    )
+
+    transport: asyncio.Transport
+
+    def __init__(self, pool: Pool, limits: UpstreamLimits, loop: asyncio.AbstractEventLoop) -> None:
+        self._pool = pool
+        self._limits = limits
+        self._loop = loop
+        self._parser: HttpResponseParser | None = None
+        self._message: RawResponseMessage | None = None
+        self._payload: StreamReader | None = None
+        self._is_head = False
+        self.leg: Leg | None = None
+        self.idle_since = 0.0
+
+    def is_usable(self) -> bool:
+        """Whether a request may be written: neither closing nor told anything unasked (W2)."""
+        if self.transport.is_closing():
+            return False
+        has_tls = self.transport.get_extra_info("ssl_object") is not None
+        return has_tls or not is_readable(self.transport)  # TLS has messages of its own, after the handshake
+
+    def carry(self, leg: Leg, head: bytes, body: bytes | None, is_head: bool, within: float | None) -> None:
+        """Write the request of `leg`. `is_head`: its answer has no body whatever it says."""
+        self.leg = leg
+        self._is_head = is_head
+        self._message = None
+        self._payload = None
+        self._parser = HttpResponseParser(
+            cast(BaseProtocol, self),  # it calls pause_reading and resume_reading of it, nothing else
+            self._loop,
+            _NO_LIMIT,
+            max_line_size=self._limits.header_bytes,
+            max_field_size=self._limits.header_bytes,
+            max_headers=self._limits.max_headers,
+            response_with_body=not is_head,
+            read_until_eof=True,
+            auto_decompress=False,
+        )
+        if body is not None and len(body) > _ONE_WRITE_BYTES:
+            self.transport.write(head)
+            self.transport.write(body)
+        else:
+            self.transport.write(head + body if body else head)
+        leg.carried_by(self, within)
+
+    def abandon(self) -> None:
+        """Drop the connection and whatever runs on it."""
+        self.leg = None
+        self.transport.abort()
+
+    # What the parser's reader calls on its protocol. Back-pressure is `Leg.pause`, so these are void.
+
+    def pause_reading(self) -> None:
+        return
+
+    def resume_reading(self, resume_parser: bool = True) -> None:
+        return
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+        tune_transport(transport)
+        self._pool.opened(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self.leg is None or self._parser is None:
+            self.transport.abort()  # bytes that nobody asked for
+            return
+        try:
+            messages, is_upgraded, _ = self._parser.feed_data(data)
+        except _PARSE_ERRORS:
+            self.transport.abort()  # first, so that nobody is given this connection again
+            self._deliver()
+            self._fail("protocol")
+            return
+        for message, payload in messages:
+            self._begin(message, payload)
+        self._deliver()
+        if is_upgraded:
+            self._fail("protocol")
+
+    def eof_received(self) -> None:
+        self._lose(None)
+        self.transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._pool.lost(self)
+        self._lose(exc)
+
+    # the answer
+
+    def _begin(self, message: RawResponseMessage, payload: StreamReader) -> None:
+        if message.code < _FIRST_FINAL_STATUS:
+            return  # an interim answer; 101, which ends the HTTP, is told by the parser
+        if self._message is not None:
+            self.transport.abort()  # a second answer to one request; the first stands
+            return
+        self._message = message
+        self._payload = payload
+        if self.leg is not None:
+            self.leg.answered(message, self._framing(message))
+
+    def _framing(self, message: RawResponseMessage) -> Framing:
+        text = find(message.raw_headers, b"content-length")
+        length = int(text) if text is not None and text.isdigit() else None
+        if self._is_head or message.code in _WITHOUT_BODY:
+            return Framing(Delimiter.NOTHING, length)
+        if message.chunked:
+            return Framing(Delimiter.CHUNKS)
+        return Framing(Delimiter.CLOSE if length is None else Delimiter.LENGTH, length)
+
+    def _deliver(self) -> None:
+        payload = self._payload
+        if payload is None or self.leg is None:
+            return
+        data = payload.read_nowait()
+        if data:
+            self.leg.read(data)
+        if payload.is_eof() and self.leg is not None:  # reading may have closed the leg
+            self._complete(self.leg)
+
+    def _complete(self, leg: Leg) -> None:
+        message = self._message
+        is_paused = leg.is_paused
+        self.leg = None
+        if message is None or message.should_close or self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            if is_paused:
+                self.transport.resume_reading()
+            self._pool.idled(self)
+        leg.ended(LegEnd.CLEAN)
+
+    def _fail(self, error: str) -> None:
+        leg, self.leg = self.leg, None
+        self.transport.abort()
+        if leg is not None:
+            leg.ended(LegEnd.BROKEN, error)
+
+    def _lose(self, exc: Exception | None) -> None:
+        leg, self.leg = self.leg, None
+        if leg is not None:
+            leg.ended(LegEnd.BROKEN, self._why_lost(exc))
+
+    def _why_lost(self, exc: Exception | None) -> str:
+        if exc is not None or self._message is None or self._parser is None:
+            return "reset"
+        try:
+            self._parser.feed_eof()
+        except _PARSE_ERRORS:
+            return "truncated"
+        return ""  # close-delimited: the end, or a cut that looks like one

@@ -1,0 +1,223 @@
+"""The client leg's way in: aiohttp's low-level server, with answers written as own bytes.
+
+aiohttp parses requests and keeps connections; an `Exchange` is what its handler returns, so nothing
+of its responses is used. Handlers are never cancelled when a client leaves: the owner of the
+exchange is told, and decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from itertools import count
+from typing import cast
+
+from aiohttp import web
+from aiohttp.http import HttpVersion11
+
+from epochgate.core.http import find
+from epochgate.core.policy import KIB, MIB
+from epochgate.shell.answer import Phase
+from epochgate.shell.client_connection import BadBody, Connection
+from epochgate.shell.exchange import Exchange
+from epochgate.shell.headers import Allowed, find_refusal
+from epochgate.shell.listener import Listener, bind
+
+__all__ = ["Connection", "Exchange", "Phase", "Server", "ServerLimits"]
+
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+Handler = Callable[[Exchange], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    """Seconds (`_s`), bytes (`_bytes`), counts."""
+
+    header_bytes: int = 64 * KIB
+    max_headers: int = 256
+    body_bytes: int = 16 * MIB
+    body_s: float = 30.0  # without a byte of the body
+    linger_s: float = 2.0  # a refused body is read into the void, so that its client reads the refusal
+    keepalive_s: float = 75.0  # longer than clients keep an idle connection
+    write_bytes: int = 256 * KIB  # waiting to be written, per connection
+
+
+class Refused(Exception):
+    """A request that is answered with a status alone."""
+
+    def __init__(self, status: HTTPStatus) -> None:
+        super().__init__(status.phrase)
+        self.status = status
+
+
+class Server(web.Server):
+    """Serves `handler` with the exchanges of all its connections.
+
+    The connection goes on when the handler returned *and* the exchange is done, so a handler may
+    hand the exchange on. `on_accept_paused` is called when descriptors ran out, `on_refused` with the
+    status of every request that never became an exchange.
+    """
+
+    def __init__(
+        self,
+        handler: Handler,
+        limits: ServerLimits | None = None,
+        allowed: Allowed | None = None,
+        *,
+        on_accept_paused: Callable[[], None] = lambda: None,
+        on_refused: Callable[[int], None] = lambda status: None,
+    ) -> None:
+        self.limits = limits or ServerLimits()
+        serve = cast("Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]", self._serve)
+        super().__init__(serve, handler_cancellation=False)
+        self._handler = handler
+        self._allowed = allowed or Allowed()
+        self._on_accept_paused = on_accept_paused
+        self.on_refused = on_refused
+        self._numbers = count(1)
+        self._listeners: list[Listener] = []
+        self.live: set[Connection] = set()
+        self._emptied: asyncio.Future[None] | None = None
+        self.is_draining = False
+
+    def __repr__(self) -> str:
+        return f"<Server {len(self.live)} connections{', draining' if self.is_draining else ''}>"
+
+    def __call__(self) -> Connection:
+        return Connection(self, self._loop, self.limits.write_bytes, **self._connection_options())
+
+    def _connection_options(self) -> dict[str, object]:
+        return {
+            "access_log": None,
+            "auto_decompress": False,
+            "keepalive_timeout": self.limits.keepalive_s,
+            "lingering_time": self.limits.linger_s,
+            "max_field_size": self.limits.header_bytes,
+            "max_headers": self.limits.max_headers,
+            "max_line_size": self.limits.header_bytes,
+            "tcp_keepalive": False,  # set with the other socket options
+        }
+
+    # listening
+
+    async def listen(self, host: str, port: int) -> tuple[tuple[str, int], ...]:
+        """Listen on every address of `host`; port 0 takes a free one. Raises OSError.
+
+        Returns the addresses.
+        """
+        listener = Listener(await bind(host, port), self, self._on_accept_paused)
+        self._listeners.append(listener)
+        return listener.addresses
+
+    def begin_drain(self) -> None:
+        """Serve on, but let every answer that begins from now on be its connection's last (W10)."""
+        self.is_draining = True
+
+    def close_listener(self) -> None:
+        """Accept no more connections."""
+        for listener in self._listeners:
+            listener.close()
+        self._listeners.clear()
+
+    def close_idle(self) -> None:
+        """Close the connections on which no request runs or waits."""
+        for connection in tuple(self.live):
+            if connection.is_idle:
+                connection.force_close()
+
+    async def close(self, seconds: float = 0.0) -> None:
+        """Drain for at most `seconds`, then break what is left."""
+        self.begin_drain()
+        self.close_listener()
+        self.close_idle()
+        await self._wait_empty(seconds)
+        for connection in tuple(self.live):
+            connection.break_off()
+        await self.shutdown(1.0)
+
+    async def _wait_empty(self, seconds: float) -> None:
+        if not self.live or seconds <= 0:
+            return
+        self._emptied = self._loop.create_future()
+        await asyncio.wait((self._emptied,), timeout=seconds)
+
+    def opened(self, connection: Connection) -> None:
+        self.live.add(connection)
+
+    def lost(self, connection: Connection) -> None:
+        self.live.discard(connection)
+        if not self.live and self._emptied is not None and not self._emptied.done():
+            self._emptied.set_result(None)
+
+    # serving
+
+    async def _serve(self, request: web.BaseRequest) -> Exchange:
+        connection = cast(Connection, request.protocol)
+        try:
+            exchange = await self._receive(request, connection)
+        except Refused as refused:
+            self.on_refused(refused.status)
+            return connection.refuse(refused.status)
+        connection.begin(exchange)
+        await self._handler(exchange)
+        await exchange.wait_done()
+        connection.finish(exchange)
+        return exchange
+
+    async def _receive(self, request: web.BaseRequest, connection: Connection) -> Exchange:
+        raw = request.raw_headers
+        if request.method == "CONNECT":
+            raise Refused(HTTPStatus.NOT_IMPLEMENTED)
+        refusal = find_refusal(raw, self._allowed)
+        if refusal is not None:
+            raise Refused(refusal)
+        length = find(raw, b"content-length")
+        body = await self._read_body(request, connection, int(length or 0))
+        return Exchange(
+            next(self._numbers),
+            connection,
+            method=request.method.encode(),
+            target=request.raw_path.encode("utf-8", "surrogateescape"),
+            raw_headers=raw,
+            body=body,
+            has_body=length is not None or find(raw, b"transfer-encoding") is not None,
+            peer=connection.peer,
+            version=(request.version.major, request.version.minor),
+            is_keep_alive=request.keep_alive,
+        )
+
+    async def _read_body(self, request: web.BaseRequest, connection: Connection, length: int) -> bytes:
+        content = request.content
+        if length > self.limits.body_bytes:
+            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        if content.is_eof():
+            return self._within_limit(content.read_nowait())
+        if request.version >= HttpVersion11 and find(request.raw_headers, b"expect") is not None:
+            connection.write(CONTINUE)
+        parts: list[bytes] = []
+        size = 0
+        try:
+            connection.body = content
+            while not content.at_eof():
+                async with asyncio.timeout(self.limits.body_s):
+                    parts.append(await content.readany())
+                size += len(parts[-1])
+                if size > self.limits.body_bytes:
+                    raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        except TimeoutError:
+            raise Refused(HTTPStatus.REQUEST_TIMEOUT) from None
+        except BadBody:
+            raise Refused(HTTPStatus.BAD_REQUEST) from None
+        except OSError as lost:  # the client left inside its body; aiohttp knows one kind only
+            raise ConnectionAbortedError from lost
+        finally:
+            connection.body = None
+        return b"".join(parts)
+
+    def _within_limit(self, body: bytes) -> bytes:
+        if len(body) > self.limits.body_bytes:
+            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        return body

@@ -1,0 +1,246 @@
+"""Drives one session's core: events in, commands performed in order, facts shown to the observer.
+
+Nothing here decides. An event that comes up while commands are performed (a client's buffers fill in
+the middle of a write) waits its turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, assert_never
+
+from epochgate.core import commands as do
+from epochgate.core import sse
+from epochgate.core.events import (
+    ClientDrained,
+    ClientLeft,
+    ClientStalled,
+    DeadlineReached,
+    Event,
+    Fenced,
+    LegAnswered,
+    LegEnd,
+    LegEnded,
+    LegRead,
+    Persisted,
+)
+from epochgate.core.http import Headers
+from epochgate.core.session import Session
+from epochgate.observe.logs import session_hash
+from epochgate.shell.exchange import Exchange
+from epochgate.shell.leg import Leg
+from epochgate.state.store import Outcome
+
+if TYPE_CHECKING:
+    from epochgate.shell.gateway import Gateway
+
+_SOON_S = 0.001  # a timer that fires this much early finds nothing due and is set again
+
+
+class Driver:
+    """One session with its open exchanges, legs and timer. Also the sink of its legs."""
+
+    __slots__ = (
+        "_events",
+        "_exchanges",
+        "_gateway",
+        "_is_busy",
+        "_legs",
+        "_timer",
+        "_timer_at",
+        "core",
+        "host",
+        "key",
+        "label",
+        "told",
+    )
+
+    def __init__(self, gateway: Gateway, core: Session, host: bytes | None) -> None:
+        self.core = core
+        self.host = host
+        self.key: tuple[bytes, bytes] | None = None
+        self.label = ""
+        self.told: dict[int, list[str]] = {}  # exchange -> what its log line tells
+        self._gateway = gateway
+        self._events: deque[Event] = deque()
+        self._is_busy = False
+        self._exchanges: dict[int, Exchange] = {}
+        self._legs: dict[int, Leg] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Driver {self.label or 'opening'} {self.core!r}>"
+
+    def admit(self, exchange: Exchange, event: Event) -> None:
+        """Take a client's request; the core answers it in its own time."""
+        self._exchanges[exchange.id] = exchange
+        self.told[exchange.id] = []
+        exchange.on_left = lambda: self._client_left(exchange.id)
+        exchange.on_stalled = lambda: self.feed(ClientStalled(exchange.id))
+        exchange.on_drained = lambda: self.feed(ClientDrained(exchange.id))
+        self.feed(event)
+
+    def _client_left(self, exchange: int) -> None:
+        self._exchanges.pop(exchange, None)
+        self.feed(ClientLeft(exchange))
+
+    def feed(self, event: Event) -> None:
+        """Take an event and everything that follows from it."""
+        self._events.append(event)
+        if self._is_busy:
+            return
+        self._is_busy = True
+        loop = self._gateway.loop
+        try:
+            while self._events:
+                for step in self.core.handle(self._events.popleft(), loop.time()):
+                    self._perform(step)
+            self._is_busy = False
+        finally:
+            if self._is_busy:
+                self._break_off()
+        self._set_timer()
+
+    def _break_off(self) -> None:
+        """The core failed: nothing it holds can be trusted. Cut every client rather than let one wait
+        or be answered wrongly; the session is unknown from now on."""
+        for exchange in tuple(self._exchanges.values()):
+            exchange.abort()
+        self._exchanges.clear()
+        self._forget()
+
+    def close(self) -> None:
+        """Break everything off; the core is not asked."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for leg in self._legs.values():
+            leg.close()
+        self._legs.clear()
+
+    # --- LegSink --------------------------------------------------------------------------------
+
+    def leg_answered(self, leg: int, status: int, headers: Headers, reason: bytes) -> None:
+        self.feed(LegAnswered(leg, status, headers))
+
+    def leg_read(self, leg: int, data: bytes) -> None:
+        self.feed(LegRead(leg, data))
+
+    def leg_ended(self, leg: int, end: LegEnd, error: str) -> None:
+        self._legs.pop(leg, None)
+        self.feed(LegEnded(leg, end))
+
+    # --- the one exhaustive match ---------------------------------------------------------------
+
+    def _perform(self, step: do.Step) -> None:
+        match step:
+            case do.Write():
+                exchange = self._exchanges.get(step.exchange)
+                if exchange is not None:
+                    exchange.write(step.data)
+            case do.Relayed() | do.Dropped() | do.HealBegun() | do.Discarded() | do.Drifted():
+                self._gateway.observer.saw(self.label, step)
+            case do.Counted() | do.UpstreamFailed() | do.StateChanged():
+                self._gateway.observer.saw(self.label, step)
+            case do.Judged() | do.Reissued() | do.HealEnded():
+                self._tell(step)
+            case do.SendUpstream():
+                self._legs[step.leg] = self._gateway.upstream.send(step, self, self.host)
+            case do.Respond():
+                exchange = self._exchanges.pop(step.exchange, None)
+                if exchange is not None:
+                    exchange.respond(step.status, step.headers, step.body)
+            case do.OpenAnswer():
+                self._open(step)
+            case do.EndAnswer():
+                exchange = self._exchanges.pop(step.exchange, None)
+                if exchange is not None:
+                    exchange.end(step.data)
+            case do.AbortAnswer():
+                exchange = self._exchanges.pop(step.exchange, None)
+                if exchange is not None:
+                    exchange.abort()
+            case do.PauseLeg():
+                if step.leg in self._legs:
+                    self._legs[step.leg].pause()
+            case do.ResumeLeg():
+                if step.leg in self._legs:
+                    self._legs[step.leg].resume()
+            case do.CloseLeg():
+                self._drop(step.leg, is_drained=False)
+            case do.DrainLeg():
+                self._drop(step.leg, is_drained=True)
+            case do.Persist():
+                self._persist(step)
+            case do.Register():
+                self._gateway.register(self, step.visible_id)
+                self.label = session_hash(step.visible_id)
+            case do.Forget():
+                self._forget()
+            case _:
+                assert_never(step)
+
+    def _open(self, step: do.OpenAnswer) -> None:
+        exchange = self._exchanges.get(step.exchange)
+        if exchange is None:
+            return
+        exchange.probe = sse.KEEPALIVE
+        exchange.open(step.status, step.headers)
+
+    def _drop(self, number: int, *, is_drained: bool) -> None:
+        leg = self._legs.pop(number, None)
+        if leg is None:
+            return
+        if is_drained:
+            leg.drain()
+        else:
+            leg.close()
+
+    def _persist(self, step: do.Persist) -> None:
+        def done(outcome: Outcome) -> None:
+            is_durable = outcome is Outcome.DURABLE
+            self.feed(Persisted(step.token) if is_durable else Fenced(step.token))
+
+        self._gateway.store.persist(step.record, done)
+
+    def _tell(self, step: do.Judged | do.Reissued | do.HealEnded) -> None:
+        self._gateway.observer.saw(self.label, step)
+        match step:
+            case do.Judged():
+                text = f"{step.verdict} {step.reason}"
+            case do.Reissued():
+                text = f"re-issue {step.outcome} {step.reason}"
+            case do.HealEnded():
+                text = f"heal {step.outcome} {step.trigger}"
+                for lines in self.told.values():
+                    lines.append(text)
+                return
+            case _:
+                assert_never(step)
+        if step.exchange is not None and step.exchange in self.told:
+            self.told[step.exchange].append(text)
+
+    # --- time -----------------------------------------------------------------------------------
+
+    def _set_timer(self) -> None:
+        at = self.core.next_deadline()
+        if at is None:
+            return
+        if self._timer is not None:
+            if self._timer_at <= at + _SOON_S:
+                return
+            self._timer.cancel()
+        self._timer_at = at
+        self._timer = self._gateway.loop.call_at(at, self._ring)
+
+    def _ring(self) -> None:
+        self._timer = None
+        self.feed(DeadlineReached())
+
+    def _forget(self) -> None:
+        self.close()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._gateway.forget(self)

@@ -1,0 +1,185 @@
+"""The gateway: every request of a client finds its class, its session, and its way (design, 4)."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import secrets
+
+from epochgate.core import http
+from epochgate.core.era import Intake, TrafficClass, classify, method_label
+from epochgate.core.events import (
+    DeleteArrived,
+    DrainBegun,
+    Event,
+    GetArrived,
+    PostArrived,
+    RequestHead,
+)
+from epochgate.core.http import Headers
+from epochgate.core.journal import Budget
+from epochgate.core.jsonrpc import Body, read_body
+from epochgate.core.session import Session
+from epochgate.observe.observer import Observer
+from epochgate.settings import Settings, UnknownSessions
+from epochgate.shell.driver import Driver
+from epochgate.shell.exchange import Exchange
+from epochgate.shell.headers import Forwarding, fingerprint, request_headers
+from epochgate.shell.relay import relay
+from epochgate.shell.upstream import Upstream
+from epochgate.state.memory import MemoryStore
+from epochgate.state.store import SessionStore
+
+_TEXT: Headers = ((b"Content-Type", b"text/plain; charset=utf-8"),)
+_SESSION_NOT_FOUND = b"session not found"
+_TOO_MANY_SESSIONS = b"the proxy holds as many sessions as it may"
+_RETRY_AFTER: Headers = ((b"Retry-After", b"5"),)
+
+
+class Gateway:
+    """All sessions of the process, and what passes beside them."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        upstream: Upstream,
+        observer: Observer,
+        loop: asyncio.AbstractEventLoop,
+        store: SessionStore | None = None,
+    ) -> None:
+        self.loop = loop
+        self.upstream = upstream
+        self.observer = observer
+        self.store = store or MemoryStore()
+        self._settings = settings
+        self._policy = settings.policy()
+        self._journals = Budget(settings.journal_total)
+        self._forwarding = Forwarding.from_texts(settings.trusted_proxies)
+        self._credentials = tuple(name.lower().encode() for name in settings.credential_headers)
+        self._stateless = frozenset(name.encode() for name in settings.stateless_revisions)
+        self._sessions: dict[tuple[bytes, bytes], Driver] = {}
+        self._opening: set[Driver] = set()
+        self._open_exchanges = 0
+        self._is_empty = asyncio.Event()
+        self._is_empty.set()
+        self._drain_until: float | None = None
+        self._relay_legs = itertools.count(1)
+
+    @property
+    def sessions(self) -> int:
+        return len(self._sessions)
+
+    async def handle(self, exchange: Exchange) -> None:
+        """Answer one request; returns when its answer is over or its client left."""
+        began = self.loop.time()
+        self._open_exchanges += 1
+        self._is_empty.clear()
+        try:
+            body = read_body(exchange.body) if exchange.method == b"POST" else None
+            traffic, session, told = await self._answer(exchange, body)
+        finally:
+            self._open_exchanges -= 1
+            if not self._open_exchanges:
+                self._is_empty.set()
+        method = method_label(exchange.method.decode("latin-1"), body)
+        seconds = self.loop.time() - began
+        self.observer.request_ended(traffic.value, method, exchange.status, seconds, session, told)
+
+    async def _answer(self, exchange: Exchange, body: Body | None) -> tuple[TrafficClass, str, list[str]]:
+        headers = request_headers(exchange.raw_headers)
+        key = self._key(exchange, headers)
+        driver = None if key is None else self._sessions.get(key)
+        intake = classify(exchange.method, headers, body, driver is not None, self._stateless)
+        match intake:
+            case Intake.IN_SESSION if driver is not None:
+                return await self._in_session(exchange, headers, body, driver)
+            case Intake.OPENING:
+                return await self._open(exchange, headers, body)
+            case Intake.UNKNOWN_RESUME:
+                exchange.respond(404, _TEXT, _SESSION_NOT_FOUND)
+            case Intake.UNKNOWN_SESSION if self._settings.unknown_sessions is UnknownSessions.REFUSE:
+                exchange.respond(404, _TEXT, _SESSION_NOT_FOUND)
+            case _:
+                forwarded = self._forwarded(exchange, headers)
+                await relay(exchange, self.upstream, forwarded, next(self._relay_legs), self._host(exchange))
+        return intake.traffic_class, "", []
+
+    async def _open(
+        self, exchange: Exchange, headers: Headers, body: Body | None
+    ) -> tuple[TrafficClass, str, list[str]]:
+        if len(self._sessions) >= self._settings.max_sessions:
+            exchange.respond(503, (*_TEXT, *_RETRY_AFTER), _TOO_MANY_SESSIONS)
+            return TrafficClass.PLAIN, "", []
+        budget = Budget(self._policy.journal_session_bytes, self._journals)
+        core = Session(self._policy, secrets.randbits, budget)
+        driver = Driver(self, core, self._host(exchange))
+        self._opening.add(driver)
+        answer = await self._in_session(exchange, headers, body, driver)
+        return answer if driver.label else (TrafficClass.PLAIN, "", answer[2])
+
+    async def _in_session(
+        self, exchange: Exchange, headers: Headers, body: Body | None, driver: Driver
+    ) -> tuple[TrafficClass, str, list[str]]:
+        head = RequestHead(
+            exchange.target,
+            self._forwarded(exchange, headers),
+            fingerprint(headers, exchange.target, self._credentials),
+        )
+        driver.admit(exchange, _event(exchange, head, body))
+        await exchange.wait_done()
+        return TrafficClass.SESSION, driver.label, driver.told.pop(exchange.id, [])
+
+    def register(self, driver: Driver, visible_id: bytes) -> None:
+        """The session has an id: requests that name it are its own from now on."""
+        self._opening.discard(driver)
+        driver.key = (driver.core.target.partition(b"?")[0], visible_id)
+        self._sessions[driver.key] = driver
+        if self._drain_until is not None:
+            driver.feed(DrainBegun(self._drain_until))
+
+    def forget(self, driver: Driver) -> None:
+        self._opening.discard(driver)
+        if driver.key is not None and self._sessions.get(driver.key) is driver:
+            del self._sessions[driver.key]
+
+    def begin_drain(self, until: float) -> None:
+        """Owed answers have until `until` (loop time); idle streams end now (W10)."""
+        self._drain_until = until
+        for driver in tuple(self._sessions.values()):
+            driver.feed(DrainBegun(until))
+
+    async def drained(self) -> None:
+        """Return when no exchange is open any more."""
+        await self._is_empty.wait()
+
+    def close(self) -> None:
+        """Break off what is left."""
+        for driver in (*self._sessions.values(), *self._opening):
+            driver.close()
+
+    def _key(self, exchange: Exchange, headers: Headers) -> tuple[bytes, bytes] | None:
+        session_id = http.find(headers, http.SESSION_ID)
+        return None if session_id is None else (exchange.target.partition(b"?")[0], session_id)
+
+    def _host(self, exchange: Exchange) -> bytes | None:
+        match self._settings.host:
+            case "upstream":
+                return None
+            case "keep":
+                return http.find(exchange.raw_headers, b"host")
+            case name:
+                return name.encode()
+
+    def _forwarded(self, exchange: Exchange, headers: Headers) -> Headers:
+        host = http.find(exchange.raw_headers, b"host") or b""
+        return self._forwarding.apply(headers, exchange.peer, host)
+
+
+def _event(exchange: Exchange, head: RequestHead, body: Body | None) -> Event:
+    match exchange.method:
+        case b"GET":
+            return GetArrived(exchange.id, head, http.find(head.headers, http.LAST_EVENT_ID) or None)
+        case b"DELETE":
+            return DeleteArrived(exchange.id, head)
+        case _:
+            return PostArrived(exchange.id, head, exchange.body, body)

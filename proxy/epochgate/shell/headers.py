@@ -1,0 +1,182 @@
+"""What is done to headers between the legs: framing, forwarding, fingerprints, allow-lists.
+
+All pure. Names keep the case they came in, repeated headers stay repeated and in order.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import blake2s
+from http import HTTPStatus
+
+from epochgate.core.http import Headers, find
+
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
+HOP_BY_HOP = frozenset(
+    (
+        b"connection",
+        b"keep-alive",
+        b"proxy-authenticate",
+        b"proxy-authorization",
+        b"proxy-connection",
+        b"te",
+        b"trailer",
+        b"transfer-encoding",
+        b"upgrade",
+    )
+)
+# Made anew on each leg, or answered by this proxy itself.
+_FRAMING = frozenset((b"content-length",))
+_REQUEST_ONLY = frozenset((b"host", b"expect"))
+_ANSWER_DROPS = HOP_BY_HOP | _FRAMING
+_REQUEST_DROPS = HOP_BY_HOP | _FRAMING | _REQUEST_ONLY
+_FORWARDED = frozenset((b"forwarded", b"x-forwarded-for", b"x-forwarded-proto", b"x-forwarded-host"))
+
+FINGERPRINT_BYTES = 16
+CREDENTIAL_HEADERS = (b"x-api-key", b"api-key")
+LOOPBACK_NAMES = frozenset((b"localhost", b"127.0.0.1", b"[::1]"))
+
+
+def answer_headers(raw: Headers) -> Headers:
+    """The end-to-end headers of an upstream answer."""
+    return _end_to_end(raw, _ANSWER_DROPS)
+
+
+def request_headers(raw: Headers) -> Headers:
+    """The end-to-end headers of a client's request, less `Host`, `Expect` and framing."""
+    return _end_to_end(raw, _REQUEST_DROPS)
+
+
+def _end_to_end(raw: Headers, drops: frozenset[bytes]) -> Headers:
+    kept = []
+    named: list[bytes] = []
+    for pair in raw:
+        name = pair[0].lower()
+        if name not in drops:
+            kept.append(pair)
+        elif name == b"connection":
+            named += (token.strip().lower() for token in pair[1].split(b","))
+    headers = tuple(kept)
+    also = frozenset(named).difference((b"close", b"keep-alive", b""))
+    return headers if not also else tuple(pair for pair in headers if pair[0].lower() not in also)
+
+
+@dataclass(frozen=True, slots=True)
+class Forwarding:
+    """The `X-Forwarded-*` policy (W12): `trusted` peers keep theirs, everybody else gets the truth."""
+
+    trusted: tuple[Network, ...] = ()
+
+    @classmethod
+    def from_texts(cls, proxies: Iterable[str]) -> Forwarding:
+        """`proxies` are addresses or networks; a bad one raises ValueError."""
+        return cls(tuple(ipaddress.ip_network(text, strict=False) for text in proxies))
+
+    def is_trusted(self, peer: str) -> bool:
+        if not self.trusted or not peer:
+            return False
+        address = ipaddress.ip_address(peer.partition("%")[0])
+        mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
+        return any((mapped or address) in network for network in self.trusted)
+
+    def apply(self, headers: Headers, peer: str, host: bytes, proto: bytes = b"http") -> Headers:
+        """`headers` with the forwarding headers that the upstream may believe.
+
+        `peer` is the client's address, `host` the `Host` it sent.
+        """
+        if self.is_trusted(peer):
+            return _append_hop(headers, peer.encode(), host, proto)
+        own = tuple(pair for pair in headers if pair[0].lower() not in _FORWARDED)
+        return own + _truth(peer.encode(), host, proto)
+
+
+def _truth(peer: bytes, host: bytes, proto: bytes) -> Headers:
+    said = [(b"X-Forwarded-Proto", proto)]
+    if peer:
+        said.insert(0, (b"X-Forwarded-For", peer))
+    if host:
+        said.append((b"X-Forwarded-Host", host))
+    return tuple(said)
+
+
+def _append_hop(headers: Headers, peer: bytes, host: bytes, proto: bytes) -> Headers:
+    kept = [pair for pair in headers if pair[0].lower() not in (b"x-forwarded-for", b"forwarded")]
+    named = {pair[0].lower() for pair in kept}
+    hops = [value for name, value in headers if name.lower() == b"x-forwarded-for"]
+    kept.append((b"X-Forwarded-For", b", ".join([*hops, peer])))
+    forwarded = [value for name, value in headers if name.lower() == b"forwarded"]
+    if forwarded:
+        node = b'"[%b]"' % peer if b":" in peer else peer
+        kept.append((b"Forwarded", b", ".join([*forwarded, b"for=" + node])))
+    if b"x-forwarded-proto" not in named:
+        kept.append((b"X-Forwarded-Proto", proto))
+    if b"x-forwarded-host" not in named and host:
+        kept.append((b"X-Forwarded-Host", host))
+    return tuple(kept)
+
+
+def fingerprint(
+    headers: Headers, target: bytes, credential_headers: Iterable[bytes] = CREDENTIAL_HEADERS
+) -> bytes:
+    """What stands for a caller's credentials; equal bytes mean the same caller (R32).
+
+    `Authorization`, `Cookie`, the query of `target` and `credential_headers` (lower case).
+    """
+    digest = blake2s(target.partition(b"?")[2], digest_size=FINGERPRINT_BYTES)
+    for wanted in (b"authorization", b"cookie", *credential_headers):
+        for name, value in headers:
+            if len(name) == len(wanted) and name.lower() == wanted:
+                digest.update(b"\0%b\0%d\0%b" % (wanted, len(value), value))
+    return digest.digest()
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """The names and Origins a request may carry; None allows any (W12).
+
+    `hosts` are lower-case host names, with a port only if that port alone is meant; `origins` are
+    lower-case serialised Origins, likewise.
+    """
+
+    hosts: frozenset[bytes] | None = None
+    origins: frozenset[bytes] | None = None
+
+    @classmethod
+    def for_bind(cls, host: str) -> Allowed:
+        """The default for a listener on `host`: loopback is reached by loopback names only."""
+        if not is_loopback(host):
+            return cls()
+        schemes = (b"http://", b"https://")
+        origins = frozenset(scheme + name for scheme in schemes for name in LOOPBACK_NAMES)
+        return cls(LOOPBACK_NAMES, origins)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a listener on `host` can be reached from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def find_refusal(headers: Headers, allowed: Allowed) -> HTTPStatus | None:
+    """The status that refuses a request by its `Host` (421) or `Origin` (403), or None (W12)."""
+    if allowed.hosts is not None and not _is_listed(find(headers, b"host") or b"", allowed.hosts):
+        return HTTPStatus.MISDIRECTED_REQUEST
+    origin = find(headers, b"origin")
+    if allowed.origins is None or origin is None or _is_listed(origin, allowed.origins):
+        return None
+    return HTTPStatus.FORBIDDEN
+
+
+def _is_listed(value: bytes, names: frozenset[bytes]) -> bool:
+    lowered = value.strip().lower()
+    if lowered in names:
+        return True
+    name, colon, port = lowered.rpartition(b":")
+    return bool(colon) and port.isdigit() and name in names

@@ -1,0 +1,175 @@
+"""One exchange with the upstream, as its owner sees it.
+
+A leg tells its sink at most one answer, then reads, then exactly one end; after `close` or `drain`,
+nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Protocol
+
+from aiohttp.http import RawResponseMessage
+
+from epochgate.core.events import LegEnd
+from epochgate.core.http import Headers
+from epochgate.shell.headers import answer_headers
+
+if TYPE_CHECKING:
+    from epochgate.shell.connection import LegConnection
+
+
+class LegSink(Protocol):
+    """Who owns a leg. Called from the event loop, never from inside a call to the leg."""
+
+    def leg_answered(self, leg: int, status: int, headers: Headers, reason: bytes) -> None:
+        """The answer's status and end-to-end headers; its framing is in `Leg.framing`."""
+
+    def leg_read(self, leg: int, data: bytes) -> None:
+        """Body bytes, one call per read of the socket."""
+
+    def leg_ended(self, leg: int, end: LegEnd, error: str) -> None:
+        """The last call of a leg.
+
+        `error` is connect, headers_timeout, reset, truncated or protocol; empty when CLEAN, and on
+        the BROKEN that only says that a close-delimited body ended.
+        """
+
+
+class Delimiter(Enum):
+    """What marks the end of an answer's body."""
+
+    NOTHING = "nothing"  # no body: HEAD, 204, 304
+    LENGTH = "length"
+    CHUNKS = "chunks"
+    CLOSE = "close"
+
+
+@dataclass(frozen=True, slots=True)
+class Framing:
+    """How the upstream framed its answer; `length` is its `Content-Length` if it sent one."""
+
+    delimiter: Delimiter
+    length: int | None = None
+
+
+class LegState(Enum):
+    CONNECTING = "connecting"
+    SENT = "sent"
+    ANSWERED = "answered"
+    OVER = "over"
+
+
+class Leg:
+    """One request and its answer. Made by `Upstream.send`."""
+
+    __slots__ = (
+        "_connecting",
+        "_connection",
+        "_loop",
+        "_sink",
+        "_timer",
+        "framing",
+        "is_paused",
+        "number",
+        "state",
+    )
+
+    def __init__(self, number: int, sink: LegSink, loop: asyncio.AbstractEventLoop) -> None:
+        self.number = number
+        self.state = LegState.CONNECTING
+        self.framing: Framing | None = None
+        self.is_paused = False
+        self._sink: LegSink | None = sink
+        self._loop = loop
+        self._connection: LegConnection | None = None
+        self._connecting: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __repr__(self) -> str:
+        return f"<Leg {self.number} {self.state.value}>"
+
+    def pause(self) -> None:
+        """Stop reading. What was read already is still told."""
+        self.is_paused = True
+        if self._connection is not None:
+            self._connection.transport.pause_reading()
+
+    def resume(self) -> None:
+        self.is_paused = False
+        if self._connection is not None:
+            self._connection.transport.resume_reading()
+
+    def close(self) -> None:
+        """Break the exchange at once. The sink hears nothing more."""
+        self._sink = None
+        if self._connecting is not None:
+            self._connecting.cancel()
+        if self._connection is not None:
+            self._connection.abandon()
+        self.over()
+
+    def drain(self, seconds: float = 1.0) -> None:
+        """Read the rest into the void for at most `seconds`, then close (W7)."""
+        self._sink = None
+        if self.state is LegState.OVER:
+            return
+        self.resume()
+        self._set_timer(seconds, self.close)
+
+    def connect_by(self, task: asyncio.Task[None]) -> None:
+        self._connecting = task
+
+    def carried_by(self, connection: LegConnection, headers_within: float | None) -> None:
+        """The request was handed to `connection`."""
+        self.state = LegState.SENT
+        self._connecting = None
+        self._connection = connection
+        if headers_within is not None and self._sink is not None:
+            self._set_timer(headers_within, self._give_up)
+        if self.is_paused:
+            connection.transport.pause_reading()
+
+    def answered(self, message: RawResponseMessage, framing: Framing) -> None:
+        self.state = LegState.ANSWERED
+        self.framing = framing
+        if self._sink is None:
+            return
+        self._clear_timer()
+        reason = message.reason.encode("utf-8", "surrogateescape")
+        self._sink.leg_answered(self.number, message.code, answer_headers(message.raw_headers), reason)
+
+    def read(self, data: bytes) -> None:
+        if self._sink is not None:
+            self._sink.leg_read(self.number, data)
+
+    def ended(self, end: LegEnd, error: str = "") -> None:
+        """Tell the sink the end, unless it closed or drained the leg."""
+        sink = self._sink
+        self.over()
+        if sink is not None:
+            sink.leg_ended(self.number, end, error)
+
+    def over(self) -> None:
+        self.state = LegState.OVER
+        self._sink = None
+        self._connection = None
+        self._connecting = None
+        self._clear_timer()
+
+    def _give_up(self) -> None:
+        if self._connection is not None:
+            self._connection.abandon()
+        self.ended(LegEnd.SILENT, "headers_timeout")
+
+    def _set_timer(self, seconds: float, action: Callable[[], None]) -> None:
+        self._clear_timer()
+        self._timer = self._loop.call_later(seconds, action)
+
+    def _clear_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,114 @@
+"""Listening sockets with an accept loop of their own.
+
+asyncio sleeps a fixed second when descriptors run out, uvloop closes the listener for good. Here
+accepting pauses, the pause is told, and it goes on by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable
+
+from epochgate.shell.spawn import Tasks
+
+BACKLOG = 1024
+RETRY_S = 0.25
+# Connections taken per wake-up, so that a flood of them leaves time for those that are open.
+_ACCEPTS_PER_TURN = 64
+_OUT_OF_DESCRIPTORS = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM))
+
+
+class Listener:
+    """Accepts connections on one address and hands each to a protocol of `factory`."""
+
+    def __init__(
+        self,
+        sockets: list[socket.socket],
+        factory: Callable[[], asyncio.BaseProtocol],
+        on_paused: Callable[[], None],
+    ) -> None:
+        self._sockets = sockets
+        self._factory = factory
+        self._on_paused = on_paused
+        self._loop = asyncio.get_running_loop()
+        self._tasks = Tasks()
+        self._retry: asyncio.TimerHandle | None = None
+        self._watch()
+
+    @property
+    def addresses(self) -> tuple[tuple[str, int], ...]:
+        """The host and port of every listening socket."""
+        return tuple(sock.getsockname()[:2] for sock in self._sockets)
+
+    def close(self) -> None:
+        """Stop listening. Connections that were accepted stay."""
+        self._unwatch()
+        if self._retry is not None:
+            self._retry.cancel()
+        for sock in self._sockets:
+            sock.close()
+        self._sockets = []
+
+    def _watch(self) -> None:
+        self._retry = None
+        for sock in self._sockets:
+            self._loop.add_reader(sock, self._accept, sock)
+
+    def _unwatch(self) -> None:
+        for sock in self._sockets:
+            self._loop.remove_reader(sock)
+
+    def _accept(self, sock: socket.socket) -> None:
+        for _ in range(_ACCEPTS_PER_TURN):
+            try:
+                connection, _ = sock.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in _OUT_OF_DESCRIPTORS:
+                    raise
+                self._pause()
+                return
+            connection.setblocking(False)
+            self._tasks.spawn(self._serve(connection), "accept")
+
+    def _pause(self) -> None:
+        self._unwatch()
+        self._retry = self._loop.call_later(RETRY_S, self._watch)
+        self._on_paused()
+
+    async def _serve(self, connection: socket.socket) -> None:
+        await self._loop.connect_accepted_socket(self._factory, connection)
+
+
+async def bind(host: str, port: int) -> list[socket.socket]:
+    """Listening sockets for every address of `host`, on one port. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    sockets: list[socket.socket] = []
+    try:
+        for family, address in dict.fromkeys((family, address[:2]) for family, _, _, _, address in found):
+            sockets.append(_bind_one(family, (address[0], port)))
+            port = sockets[0].getsockname()[1]  # port 0 was chosen by the kernel, once
+    except OSError:
+        for sock in sockets:
+            sock.close()
+        raise
+    return sockets
+
+
+def _bind_one(family: int, address: tuple[str | int, int]) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        sock.setblocking(False)
+        sock.bind(address)
+        sock.listen(BACKLOG)
+    except OSError:
+        sock.close()
+        raise
+    return sock

@@ -1,0 +1,222 @@
+"""The process: its listeners, its signals, and how it goes away.
+
+A first SIGTERM or SIGINT drains (W10): readiness false and `Connection: close`, then the traffic
+listener closes, then idle streams end and owed answers get what is left of `drain`. The delay before
+the listener closes is for balancers that look at readiness, so it is kept while a health listener
+is configured or a client is connected; otherwise nobody can notice. A second signal stops at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import resource
+import signal
+import socket
+
+import uvloop
+
+import epochgate
+from epochgate.observe.logs import LibraryLines, LinePipe, Logger, make_logger
+from epochgate.observe.metrics import Metrics
+from epochgate.observe.observer import Observer
+from epochgate.settings import LogFormat, Settings
+from epochgate.shell.admin import AdminListener
+from epochgate.shell.downstream import Server, ServerLimits
+from epochgate.shell.gateway import Gateway
+from epochgate.shell.headers import Allowed
+from epochgate.shell.readiness import Readiness
+from epochgate.shell.spawn import Tasks
+from epochgate.shell.upstream import Origin, Upstream, UpstreamLimits
+from epochgate.units import Address
+
+STDERR = 2
+EXIT_CLEAN = 0
+EXIT_FORCED = 1
+# After the deadline of `drain` the errors that it makes still have to be written.
+_LAST_WORDS_S = 1.0
+
+
+class CannotStart(Exception):
+    """One line: what stands in the way and what would help."""
+
+
+def run(settings: Settings) -> int:
+    """Serve until a signal ends it; returns the exit code. Raises `CannotStart`."""
+    metrics = Metrics()
+    pipe = LinePipe(STDERR, metrics.counter("log_lines_dropped").inc)
+    log = _make_logger(settings, pipe)
+    logging.basicConfig(handlers=[LibraryLines(log)], level=logging.WARNING, force=True)
+    raise_descriptor_limit()
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_serve(settings, Observer(metrics, log, settings.access_log)))
+    finally:
+        pipe.close()
+
+
+def raise_descriptor_limit() -> int:
+    """Raise RLIMIT_NOFILE to its hard limit and return it: each session needs several."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+def _make_logger(settings: Settings, pipe: LinePipe) -> Logger:
+    is_terminal = os.isatty(STDERR)
+    is_json = settings.log_format is LogFormat.JSON or (
+        settings.log_format is LogFormat.AUTO and not is_terminal
+    )
+    return make_logger(pipe, is_json, settings.log_level.value, has_colors=is_terminal)
+
+
+async def _serve(settings: Settings, observer: Observer) -> int:
+    process = Process(settings, observer)
+    try:
+        await process.start()
+        await process.wait_signal()
+        return await process.drain()
+    finally:
+        await process.close()
+
+
+class Process:
+    """Everything that runs, wired together."""
+
+    def __init__(self, settings: Settings, observer: Observer) -> None:
+        self._settings = settings
+        self._log = observer.log
+        self._loop = asyncio.get_running_loop()
+        self._tasks = Tasks()
+        self._signalled = asyncio.Event()
+        self._over = asyncio.Event()
+        self._is_forced = False
+        origin = Origin.from_url(settings.upstream)
+        self._upstream = Upstream(origin, _upstream_limits(settings), self._loop)
+        self._gateway = Gateway(settings, self._upstream, observer, self._loop)
+        self._server = Server(
+            self._gateway.handle,
+            _server_limits(settings),
+            _allowed(settings),
+            on_accept_paused=observer.accept_paused,
+            on_refused=observer.request_refused,
+        )
+        self._readiness = Readiness(
+            origin.host, origin.port, settings.connect, settings.ready_grace, observer.log
+        )
+        self._probed = {
+            name: AdminListener(address, observer.metrics, self._readiness)
+            for name, address in (("health", settings.health), ("admin", settings.admin))
+            if address is not None
+        }
+
+    async def start(self) -> None:
+        """Open every listener, then say where. Raises `CannotStart`."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._loop.add_signal_handler(number, self._on_signal)
+        bound: dict[str, str] = {}
+        for name, listener in self._probed.items():
+            try:
+                bound[name] = str(await listener.start())
+            except OSError as error:
+                raise CannotStart(_cannot_listen(name, getattr(self._settings, name), error)) from None
+        listen = self._settings.listen
+        try:
+            addresses = await self._server.listen(listen.host, listen.port)
+        except OSError as error:
+            raise CannotStart(_cannot_listen("listen", listen, error)) from None
+        self._tasks.spawn(self._readiness.watch(), "readiness")
+        self._log.info(
+            "listening",
+            listen=str(Address(*addresses[0])),
+            admin=bound.get("admin", "off"),
+            health=bound.get("health", "off"),
+            upstream=self._settings.upstream,
+            version=epochgate.__version__,
+        )
+
+    async def wait_signal(self) -> None:
+        await self._signalled.wait()
+
+    async def drain(self) -> int:
+        """Go away in the order of W10; returns the exit code."""
+        until = self._loop.time() + self._settings.drain
+        self._log.info("draining", seconds=self._settings.drain, sessions=self._gateway.sessions)
+        self._readiness.begin_drain()
+        self._server.begin_drain()
+        if self._settings.health is not None or self._server.connections:
+            await self._wait_over(self._settings.drain_delay)
+        self._server.close_listener()
+        self._gateway.begin_drain(until)
+        self._server.close_idle()
+        self._tasks.spawn(self._tell_drained(), "drained")
+        await self._wait_over(max(0.0, until - self._loop.time()) + _LAST_WORDS_S)
+        self._log.info("stopped", is_forced=self._is_forced, sessions=self._gateway.sessions)
+        return EXIT_FORCED if self._is_forced else EXIT_CLEAN
+
+    async def close(self) -> None:
+        """Close what is open. What still runs is broken off."""
+        await self._server.close()
+        self._gateway.close()
+        await self._upstream.close()
+        await self._tasks.close()
+        for listener in self._probed.values():
+            await listener.close()
+
+    def _on_signal(self) -> None:
+        if self._signalled.is_set():
+            self._is_forced = True
+            self._over.set()
+        self._signalled.set()
+
+    async def _tell_drained(self) -> None:
+        await self._gateway.drained()
+        self._over.set()
+
+    async def _wait_over(self, seconds: float) -> None:
+        """Return when nothing is left to do, at a second signal, or after `seconds`."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._over.wait()
+
+
+def _cannot_listen(name: str, address: Address, error: OSError) -> str:
+    # asyncio wraps the system's reason into a sentence of its own; names that do not resolve have an
+    # errno of another table.
+    reason = error.strerror or str(error)
+    if error.errno is not None and not isinstance(error, socket.gaierror):
+        reason = os.strerror(error.errno)
+    return f"--{name} {address}: {reason.lower()}; give another address, or stop what uses this one"
+
+
+def _upstream_limits(settings: Settings) -> UpstreamLimits:
+    return UpstreamLimits(
+        connect_s=settings.connect, header_bytes=settings.max_header, max_headers=settings.max_headers
+    )
+
+
+def _server_limits(settings: Settings) -> ServerLimits:
+    return ServerLimits(
+        header_bytes=settings.max_header,
+        max_headers=settings.max_headers,
+        body_bytes=settings.max_body,
+        body_s=settings.body_timeout,
+        keepalive_s=settings.connection_idle,
+        write_bytes=settings.write_buffer,
+    )
+
+
+def _allowed(settings: Settings) -> Allowed:
+    """The allow-lists of Host and Origin; without a setting, those of the address (W12)."""
+    default = Allowed.for_bind(settings.listen.host)
+    return Allowed(
+        _listed(settings.allowed_hosts, default.hosts), _listed(settings.allowed_origins, default.origins)
+    )
+
+
+def _listed(given: tuple[str, ...], default: frozenset[bytes] | None) -> frozenset[bytes] | None:
+    if not given:
+        return default
+    return None if "*" in given else frozenset(word.lower().encode() for word in given)

@@ -1,0 +1,96 @@
+"""Traffic outside the guard: one request up, one answer down, byte for byte.
+
+Both legs live and die together. The client leaves: the upstream leg is closed at once, which is the
+cancellation these revisions know. The upstream fails: before its first byte the client's connection
+is closed without an answer (W4), later it is broken, so that nothing cut can look complete. A client
+that stops reading pauses the upstream leg.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from epochgate.core.commands import SendUpstream
+from epochgate.core.events import LegEnd
+from epochgate.core.http import Headers
+from epochgate.shell.exchange import Exchange
+from epochgate.shell.leg import Delimiter, Framing, Leg
+from epochgate.shell.upstream import Upstream
+
+
+@dataclass(frozen=True, slots=True)
+class Relayed:
+    """How it went: the upstream's status (None: it gave none), and what failed there, or ""."""
+
+    status: int | None
+    error: str
+
+
+async def relay(
+    exchange: Exchange, upstream: Upstream, headers: Headers, leg: int, host: bytes | None = None
+) -> Relayed:
+    """Relay `exchange` and return when both sides are done.
+
+    `headers` are the end-to-end headers to send, `leg` is a number for the log, `host` replaces the
+    upstream's own `Host`. Cancelling breaks both sides.
+    """
+    pump = _Pump(exchange)
+    body = exchange.body if exchange.has_body else None
+    request = SendUpstream(leg, exchange.method, exchange.target, headers, body)
+    pump.start(upstream.send(request, pump, host))
+    try:
+        await exchange.wait_done()
+    finally:
+        pump.stop()
+    return Relayed(pump.status, pump.error)
+
+
+class _Pump:
+    """Moves one upstream leg into one exchange, and the client's moods back."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self.status: int | None = None
+        self.error = ""
+        self._exchange = exchange
+        self._leg: Leg | None = None
+        self._loop = asyncio.get_running_loop()
+
+    def start(self, leg: Leg) -> None:
+        self._leg = leg
+        self._exchange.on_left = leg.close
+        self._exchange.on_stalled = leg.pause
+        self._exchange.on_drained = leg.resume
+
+    def stop(self) -> None:
+        """Break whatever is not over yet."""
+        if self._leg is not None:
+            self._leg.close()
+        self._exchange.abort()
+
+    # LegSink
+
+    def leg_answered(self, leg: int, status: int, headers: Headers, reason: bytes) -> None:
+        self.status = status
+        framing = self._leg.framing if self._leg is not None else None
+        self._open(status, headers, reason, framing or Framing(Delimiter.CLOSE))
+        self._loop.call_soon(self._exchange.write, b"")  # the head alone, if no body came with it
+
+    def leg_read(self, leg: int, data: bytes) -> None:
+        self._exchange.write(data)
+
+    def leg_ended(self, leg: int, end: LegEnd, error: str) -> None:
+        self.error = error
+        if end is LegEnd.CLEAN or (self.status is not None and not error):
+            self._exchange.end()
+        else:
+            self._exchange.abort()
+
+    def _open(self, status: int, headers: Headers, reason: bytes, framing: Framing) -> None:
+        match framing.delimiter:
+            case Delimiter.NOTHING | Delimiter.LENGTH:
+                self._exchange.open_sized(status, headers, framing.length, reason)
+            case Delimiter.CHUNKS:
+                self._exchange.open(status, headers, reason)
+            case Delimiter.CLOSE:
+                self._exchange.open(status, headers, reason, is_delimited=True)

@@ -1,0 +1,26 @@
+"""Where sessions are kept: the one protocol that every store speaks (design, section 11)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Protocol
+
+from epochgate.core.records import Record
+
+
+class Outcome(Enum):
+    """DURABLE: what depends on the record may be sent. FENCED: another replica owns the session."""
+
+    DURABLE = "durable"
+    FENCED = "fenced"
+
+
+class SessionStore(Protocol):
+    """Keeps records. Records of one session become durable in the order they were given."""
+
+    def persist(self, record: Record, done: Callable[[Outcome], None]) -> None:
+        """Keep `record` and call `done` once, at once or later, on the event loop."""
+
+    async def close(self) -> None:
+        """Return when nothing is under way any more."""

@@ -1,0 +1,107 @@
+"""Durations, sizes and addresses as people write them.
+
+Every parser takes what a flag, a variable or a YAML file holds and raises ValueError with a text
+that says what would be right.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from ipaddress import ip_address
+
+_QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", re.ASCII)
+_SECONDS_IN = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_BYTES_IN = {
+    "": 1,
+    "b": 1,
+    "kib": 1 << 10,
+    "mib": 1 << 20,
+    "gib": 1 << 30,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+}
+
+
+def read_duration(value: object) -> float:
+    """Seconds from `300`, `"300"`, `"500ms"`, `"300s"`, `"5m"`, `"1h"`, `"1d"`."""
+    right = "give seconds (300), or 500ms, 300s, 5m, 1h"
+    return _quantity(value, _SECONDS_IN, f"not a duration; {right}")
+
+
+def read_size(value: object) -> int:
+    """Bytes from `65536`, `"65536"`, `"64KiB"`, `"16MiB"`, `"1GiB"`, `"10MB"`."""
+    wrong = "not a size; give bytes (65536), or 64KiB, 16MiB, 1GiB"
+    size = _quantity(value, _BYTES_IN, wrong)
+    if not size.is_integer():
+        raise ValueError(wrong)
+    return int(size)
+
+
+def _quantity(value: object, factors: dict[str, float] | dict[str, int], wrong: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        raise ValueError(wrong)
+    match = _QUANTITY.fullmatch(str(value))
+    factor = None if match is None else factors.get(match[2].lower())
+    if match is None or factor is None:
+        raise ValueError(wrong)
+    quantity = float(match[1]) * factor
+    if not math.isfinite(quantity):
+        raise ValueError(wrong)
+    return quantity
+
+
+def write_duration(seconds: float) -> str:
+    """The shortest of `500 ms`, `45 s`, `5 min`, `1 h` that says it exactly."""
+    if seconds < 1 and seconds > 0:
+        return f"{seconds * 1000:g} ms"
+    for unit, factor in (("h", 3600), ("min", 60)):
+        if seconds >= factor and seconds % factor == 0:
+            return f"{seconds / factor:g} {unit}"
+    return f"{seconds:g} s"
+
+
+def write_size(size: int) -> str:
+    for unit, factor in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if size >= factor and size % factor == 0:
+            return f"{size // factor} {unit}"
+    return f"{size} B"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a listener binds. `host` is a name or an IP address without brackets."""
+
+    host: str
+    port: int
+
+    @property
+    def is_loopback(self) -> bool:
+        if self.host == "localhost":
+            return True
+        try:
+            return ip_address(self.host).is_loopback
+        except ValueError:
+            return False
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def read_address(value: object) -> Address:
+    """`127.0.0.1:8808`, `[::1]:8808`, `:8808` (every interface); port 0 lets the kernel choose."""
+    if isinstance(value, Address):
+        return value
+    wrong = "not HOST:PORT; give for example 127.0.0.1:8808, [::1]:8808 or :8808"
+    host, colon, port = str(value).strip().rpartition(":")
+    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise ValueError(wrong)
+    is_bracketed = host.startswith("[") and host.endswith("]")
+    if ":" in host and not is_bracketed:
+        raise ValueError(wrong)
+    bare = host[1:-1] if is_bracketed else host
+    if any(character.isspace() or character in "/[]" for character in bare):
+        raise ValueError(wrong)
+    return Address(bare or "0.0.0.0", int(port))

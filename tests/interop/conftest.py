@@ -1,0 +1,22 @@
+"""The peers are installed once for the run; each test gets an empty stage."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.interop.stage import Stage
+from tests.peers.install import Peers, ensure
+
+
+@pytest.fixture(scope="session")
+def peers() -> Peers:
+    return ensure()
+
+
+@pytest.fixture
+async def stage(peers: Peers) -> AsyncIterator[Stage]:
+    stage = Stage(peers)
+    yield stage
+    await stage.clear()

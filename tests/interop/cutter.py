@@ -1,0 +1,89 @@
+"""A TCP relay between two parts of a test that can be cut, and remembers every byte."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import socket
+import struct
+from dataclasses import dataclass, field
+
+RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER on, 0 s: closing sends a reset, not an end
+
+
+@dataclass
+class _Pair:
+    """One connection through the cutter: both ends, and what went either way."""
+
+    ends: tuple[asyncio.StreamWriter, asyncio.StreamWriter]
+    up: bytearray = field(default_factory=bytearray)
+    down: bytearray = field(default_factory=bytearray)
+
+
+class Cutter:
+    """Listens on `port`, relays to `target` on this machine."""
+
+    def __init__(self, target: int) -> None:
+        self.target = target
+        self.port = 0
+        self._open: list[_Pair] = []
+        self._all: list[_Pair] = []
+        self._server: asyncio.Server | None = None
+
+    async def start(self) -> None:
+        self._server = await asyncio.start_server(self._relay, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def stop(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        self.cut()
+        await self._server.wait_closed()
+
+    def cut(self) -> int:
+        """Reset every open connection on both sides; how many there were."""
+        pairs, self._open = self._open, []
+        for pair in pairs:
+            for end in pair.ends:
+                _reset(end)
+        return len(pairs)
+
+    def sent_up(self, fragment: bytes) -> int:
+        """How often `fragment` went from the client's side to the server's."""
+        return sum(pair.up.count(fragment) for pair in self._all)
+
+    def find_down(self, pattern: bytes) -> list[bytes]:
+        """What the group of `pattern` matched in the bytes from the server's side, case apart."""
+        return [found for pair in self._all for found in re.findall(b"(?i)" + pattern, pair.down)]
+
+    async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self.target)
+        except OSError:
+            writer.transport.abort()
+            return
+        pair = _Pair((writer, up_writer))
+        self._open.append(pair)
+        self._all.append(pair)
+        await asyncio.gather(_pump(reader, up_writer, pair.up), _pump(up_reader, writer, pair.down))
+        if pair in self._open:
+            self._open.remove(pair)
+
+
+def _reset(end: asyncio.StreamWriter) -> None:
+    raw = end.get_extra_info("socket")
+    if raw.fileno() != -1:  # else it is closed already
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
+        end.transport.abort()
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seen: bytearray) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(1 << 16):
+            seen += data
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()

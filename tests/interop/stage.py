@@ -1,0 +1,113 @@
+"""Puts the parts of a scenario on the stage, each a process of its own, and clears them away."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import urllib.request
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from tests.interop.cutter import Cutter
+from tests.interop.steered import Steered
+from tests.peers.install import Peers
+
+HERE = Path(__file__).parents[1] / "peers"
+PYTHON_KINDS = ("python-1.30", "python-2.3")
+KINDS = (*PYTHON_KINDS, "typescript")
+
+
+class Stage:
+    """What a test plays with. `clear` ends whatever was started."""
+
+    def __init__(self, peers: Peers) -> None:
+        self._peers = peers
+        self._stack = AsyncExitStack()
+
+    async def clear(self) -> None:
+        await self._stack.aclose()
+
+    async def server(self, kind: str, *flags: str, port: int = 0) -> tuple[Steered, int]:
+        """A server of the official SDK, and its port. It is there again, empty, when started again there."""
+        if kind == "typescript":
+            return await self._everything(port or _free_port())
+        command = [self._python(kind), str(HERE / "python" / "server.py"), "--port", str(port), *flags]
+        server = await self._start(f"server {kind}", command)
+        return server, (await server.wait_told("ready"))["port"]
+
+    async def client(self, kind: str, port: int) -> Steered:
+        """A client of the official SDK that talks to this port."""
+        url = f"http://127.0.0.1:{port}/mcp"
+        if kind == "typescript":
+            command = ["node", str(HERE / "ts" / "client.mjs"), url]
+        else:
+            command = [self._python(kind), str(HERE / "python" / "client.py"), url]
+        client = await self._start(f"client {kind}", command)
+        await client.wait_told("ready")
+        return client
+
+    async def proxy(self, upstream: int, *flags: str) -> Proxy:
+        """`epochgate run` in front of this port."""
+        command = [sys.executable, "-m", "epochgate", "run", "--upstream", f"http://127.0.0.1:{upstream}"]
+        listeners = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"]
+        process = await self._start("epochgate", [*command, *listeners, "--log-format", "json", *flags])
+        said = await process.wait_told("listening")
+        return Proxy(process, _port(said["listen"]), _port(said["admin"]))
+
+    async def cutter(self, target: int) -> Cutter:
+        """A relay in front of this port that can be cut."""
+        cutter = Cutter(target)
+        await cutter.start()
+        self._stack.push_async_callback(cutter.stop)
+        return cutter
+
+    async def _everything(self, port: int) -> tuple[Steered, int]:
+        script = self._peers.node / "node_modules/@modelcontextprotocol/server-everything/dist/index.js"
+        server = await self._start(
+            "server-everything", ["node", str(script), "streamableHttp"], PORT=str(port)
+        )
+        await server.wait_text("listening on port")
+        return server, port
+
+    async def _start(self, name: str, command: list[str], **variables: str) -> Steered:
+        env = {**os.environ, "PEERS_NODE": str(self._peers.node), **variables}
+        process = await Steered.start(name, command, env)
+        self._stack.push_async_callback(process.kill)
+        return process
+
+    def _python(self, kind: str) -> str:
+        return str(self._peers.python_1 if kind == "python-1.30" else self._peers.python_2)
+
+
+class Proxy:
+    """A running `epochgate run`."""
+
+    def __init__(self, process: Steered, port: int, admin: int) -> None:
+        self.process = process
+        self.port = port
+        self._admin = admin
+
+    def metric(self, series: str) -> float:
+        """The value of a series, written as it stands in `/metrics`."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._admin}/metrics", timeout=5) as answer:
+            lines = answer.read().decode().splitlines()
+        (value,) = (line.rpartition(" ")[2] for line in lines if line.rpartition(" ")[0] == series)
+        return float(value)
+
+    def moved(self, family: str) -> dict[str, float]:
+        """The series of a family that are not 0, by what stands between their braces."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._admin}/metrics", timeout=5) as answer:
+            lines = answer.read().decode().splitlines()
+        values = (line.rpartition(" ") for line in lines if line.startswith(family + "{"))
+        return {name[len(family) + 1 : -1]: float(value) for name, _, value in values if float(value)}
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2])
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port

@@ -1,0 +1,122 @@
+"""Installs the real MCP clients and servers, each release by itself, outside the tree and once.
+
+`python -m tests.peers.install` does it and prints where. A folder is named after the hash of what pins
+its content, so a changed pin makes a new one; one without the file `complete` is made anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).parent
+APT_QUIET = ("-y", "-qq", "--no-install-recommends")
+
+
+class MissingTool(RuntimeError):
+    """A program that only an administrator can install is not there; the text says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """Where the peers are: two Python interpreters, and the folder that holds `node_modules`."""
+
+    python_1: Path
+    python_2: Path
+    node: Path
+
+
+def cache() -> Path:
+    """The folder that the environments are kept in; `EPOCHGATE_CACHE` moves it."""
+    return Path(os.environ.get("EPOCHGATE_CACHE") or Path.home() / ".cache" / "epochgate")
+
+
+def ensure() -> Peers:
+    """Install what is missing and say where everything is.
+
+    Raises `MissingTool` if Node is not there and cannot be installed, and
+    `subprocess.CalledProcessError` if a package client fails.
+    """
+    python_1 = _kept("mcp-1", [HERE / "python" / "mcp-1.txt"], _python_environment)
+    python_2 = _kept("mcp-2", [HERE / "python" / "mcp-2.txt"], _python_environment)
+    pins = [HERE / "ts" / "package.json", HERE / "ts" / "package-lock.json"]
+    node = _kept("node", pins, _node_environment)
+    return Peers(python_1 / "bin" / "python", python_2 / "bin" / "python", node)
+
+
+def _kept(name: str, pins: Sequence[Path], fill: Callable[[Path, Sequence[Path]], None]) -> Path:
+    """The folder for these pins, filled if it is new."""
+    digest = hashlib.sha256(sys.version.encode())
+    for pin in pins:
+        digest.update(pin.read_bytes())
+    folder = cache() / f"{name}-{digest.hexdigest()[:12]}"
+    stamp = folder / "complete"
+    if stamp.exists():
+        return folder
+    print(f"set-up: {folder} (once)", flush=True)
+    shutil.rmtree(folder, ignore_errors=True)  # a set-up that was interrupted
+    folder.mkdir(parents=True)
+    fill(folder, pins)
+    stamp.touch()
+    return folder
+
+
+def _python_environment(folder: Path, pins: Sequence[Path]) -> None:
+    _run([sys.executable, "-m", "venv", str(folder)])
+    _run([str(folder / "bin" / "pip"), "install", "--quiet", "--require-hashes", "-r", str(pins[0])])
+
+
+def _node_environment(folder: Path, pins: Sequence[Path]) -> None:
+    _need_node()
+    for pin in pins:
+        shutil.copy(pin, folder)
+    _run(["npm", "ci", "--prefix", str(folder), "--no-audit", "--no-fund", "--loglevel=error"])
+
+
+def _need_node() -> None:
+    """Have `node` and `npm`, from Debian's packages if this is root's machine."""
+    missing = [program for program in ("node", "npm") if shutil.which(program) is None]
+    if not missing:
+        return
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        raise MissingTool(f"{' and '.join(missing)} missing (on Debian: apt-get install nodejs npm)")
+    print("set-up: installing nodejs and npm", flush=True)
+    _run(["apt-get", "update", "-qq"])
+    _run(["apt-get", "install", *APT_QUIET, "nodejs", "npm"], {"DEBIAN_FRONTEND": "noninteractive"})
+
+
+def _run(command: Sequence[str], variables: dict[str, str] | None = None) -> None:
+    """Run to the end; what it says is shown only when it fails."""
+    with tempfile.TemporaryFile() as output:
+        try:
+            subprocess.run(
+                command, check=True, stdout=output, stderr=output, env={**os.environ, **(variables or {})}
+            )
+        except subprocess.CalledProcessError:
+            output.seek(0)
+            sys.stderr.write(output.read().decode(errors="replace"))
+            raise
+
+
+def main() -> int:
+    try:
+        peers = ensure()
+    except MissingTool as error:
+        print(f"set-up: {error}", file=sys.stderr)
+        return 1
+    except subprocess.CalledProcessError as error:
+        print(f"set-up: {' '.join(error.cmd)} failed with code {error.returncode}", file=sys.stderr)
+        return 1
+    print(f"peers: {peers.python_1} {peers.python_2} {peers.node}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+"""The server's side of one upstream exchange, and what the simulation knows about each byte of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+from typing import Protocol
+
+from tests.properties.simulation.clock import Clock
+from tests.properties.simulation.wire import Pairs, Sink, Wire
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A message reached the proxy whole, on this connection, stating this epoch (None: none)."""
+
+    connection: Connection
+    tag: int | None
+
+
+@dataclass
+class Log:
+    """Where each message arrived first, by its serial number."""
+
+    arrivals: dict[int, list[Arrival]] = field(default_factory=dict)
+
+
+class Attached(Protocol):
+    """Whatever writes to a connection; told when it is gone."""
+
+    def detach(self, connection: Connection) -> None: ...
+
+
+class Connection:
+    """An answer being written. The wire calls `head`, `data` and `ended` when the proxy receives."""
+
+    def __init__(self, number: int, clock: Clock, rng: Random, sink: Sink, log: Log) -> None:
+        self.number = number
+        self.wire = Wire(clock, rng, self, self.disconnected)
+        self.head_epoch: int | None = None
+        self.is_resumed = False
+        self.is_poll_announced = False
+        self.writer: Attached | None = None
+        self.key = ""
+        self.on_end: Callable[[], None] | None = None
+        self._sink, self._log = sink, log
+        self._written = 0
+        self._arrived = 0
+        self._marks: list[tuple[int, int | None, int | None, bool]] = []
+        self.arrived_ids = 0
+
+    def __repr__(self) -> str:
+        return f"<Connection {self.number} {'resumed' if self.is_resumed else 'first'}>"
+
+    @property
+    def is_open(self) -> bool:
+        return self.wire.is_open
+
+    def open(self, status: int, headers: Pairs) -> None:
+        self.wire.push_head(status, headers)
+
+    def write(
+        self, data: bytes, serial: int | None = None, tag: int | None = None, has_id: bool = False
+    ) -> None:
+        self._written += len(data)
+        if serial is not None or has_id:
+            self._marks.append((self._written, serial, tag, has_id))
+        self.wire.push(data)
+
+    def finish(self) -> None:
+        self.writer = None
+        self.wire.finish()
+
+    def respond(self, status: int, headers: Pairs, body: bytes = b"") -> None:
+        self.open(status, headers)
+        self.write(body)
+        self.finish()
+
+    def disconnected(self) -> None:
+        """The connection broke, or the proxy closed it: the handler goes on without it."""
+        self.wire.close()
+        if self.writer is not None:
+            self.writer.detach(self)
+            self.writer = None
+
+    # --- the wire's far end: the proxy receives -------------------------------------------------
+
+    def head(self, status: int, headers: Pairs) -> None:
+        self._sink.head(status, headers)
+
+    def data(self, data: bytes) -> None:
+        self._arrived += len(data)
+        while self._marks and self._marks[0][0] <= self._arrived:
+            _, serial, tag, has_id = self._marks.pop(0)
+            self.arrived_ids += has_id
+            if serial is not None:
+                self._log.arrivals.setdefault(serial, []).append(Arrival(self, tag))
+        self._sink.data(data)
+
+    def ended(self, is_clean: bool) -> None:
+        self._sink.ended(is_clean)

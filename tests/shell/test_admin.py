@@ -1,0 +1,151 @@
+"""The probes and the metrics page over real sockets, and readiness against a server that comes and goes."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+import structlog
+from structlog.testing import CapturedCall, CapturingLogger
+
+from epochgate.observe.metrics import Metrics
+from epochgate.shell.admin import AdminListener
+from epochgate.shell.readiness import Readiness, Ready
+from epochgate.units import Address
+
+DEADLINE_S = 10.0
+LOOPBACK = Address("127.0.0.1", 0)
+
+
+async def _until(holds: Callable[[], bool]) -> None:
+    """Return when `holds` does; raises TimeoutError at the deadline."""
+    async with asyncio.timeout(DEADLINE_S):
+        while not holds():  # noqa: ASYNC110  # readiness is asked, it sets no event
+            await asyncio.sleep(0.005)
+
+
+def _said(lines: list[CapturedCall]) -> list[str]:
+    return [str(line.kwargs["event"]) for line in lines]
+
+
+async def _server(port: int = 0) -> tuple[asyncio.Server, int]:
+    """A server that accepts and closes: all that a probe asks for."""
+
+    async def close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    server = await asyncio.start_server(close, "127.0.0.1", port)
+    return server, server.sockets[0].getsockname()[1]
+
+
+@asynccontextmanager
+async def _readiness(port: int, grace_s: float) -> AsyncIterator[tuple[Readiness, list[CapturedCall]]]:
+    """A readiness that watches, and the lines it says."""
+    capturing = CapturingLogger()
+    log = structlog.wrap_logger(
+        capturing, processors=[], wrapper_class=structlog.make_filtering_bound_logger("info")
+    )
+    readiness = Readiness("127.0.0.1", port, 1.0, grace_s, log)
+    watching = asyncio.create_task(readiness.watch())
+    try:
+        yield readiness, capturing.calls
+    finally:
+        watching.cancel()
+        with suppress(asyncio.CancelledError):
+            await watching
+
+
+@asynccontextmanager
+async def _listener(readiness: Readiness, metrics: Metrics | None = None) -> AsyncIterator[Address]:
+    listener = AdminListener(LOOPBACK, metrics or Metrics(), readiness)
+    try:
+        yield await listener.start()
+    finally:
+        await listener.close()
+
+
+async def _get(address: Address, path: str, *headers: str, host: str = "localhost") -> tuple[int, str, bytes]:
+    """Status, head and body of a GET, as they stand on the wire."""
+    reader, writer = await asyncio.open_connection(address.host, address.port)
+    lines = [f"GET {path} HTTP/1.1", f"Host: {host}", "Connection: close", *headers, "", ""]
+    writer.write("\r\n".join(lines).encode())
+    async with asyncio.timeout(DEADLINE_S):
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    writer.close()
+    return int(head.split()[1]), head.decode(), body
+
+
+def _unprobed() -> Readiness:
+    return Readiness("127.0.0.1", 1, 1.0, 60, structlog.get_logger())
+
+
+async def test_liveness_and_startup_do_not_depend_on_the_server() -> None:
+    async with _listener(_unprobed()) as address:
+        assert await _get(address, "/livez") == await _get(address, "/startupz")
+        status, _, body = await _get(address, "/livez")
+        assert (status, body) == (200, b"ok\n")
+
+
+async def test_readiness_tells_why_not() -> None:
+    readiness = _unprobed()
+    async with _listener(readiness) as address:
+        status, _, body = await _get(address, "/readyz")
+        assert (status, body) == (503, b"not ready: the server has not been reached\n")
+        readiness.begin_drain()
+        assert (await _get(address, "/readyz"))[2] == b"not ready: draining\n"
+
+
+async def test_a_server_s_short_absence_is_not_held_against_the_proxy() -> None:
+    server, port = await _server()
+    async with _readiness(port, grace_s=0.6) as (readiness, lines):
+        await _until(lambda: readiness.now() is Ready.YES)
+        server.close()
+        await server.wait_closed()
+        await _until(lambda: _said(lines)[-1] == "server not reached")
+        assert readiness.now() is Ready.YES
+        await _until(lambda: readiness.now() is Ready.LOST)
+
+        server, _ = await _server(port)
+        await _until(lambda: readiness.now() is Ready.YES)
+        assert _said(lines) == ["server reached", "server not reached", "server reached"]
+        server.close()
+
+
+async def test_a_drain_wins_over_a_server_that_is_there() -> None:
+    server, port = await _server()
+    async with _readiness(port, grace_s=60) as (readiness, _):
+        await _until(lambda: readiness.now() is Ready.YES)
+        readiness.begin_drain()
+        assert readiness.now() is Ready.DRAINING
+    server.close()
+
+
+async def test_metrics_are_served_plain_and_compressed() -> None:
+    metrics = Metrics()
+    metrics.counter("relayed_events").inc(7)
+    async with _listener(_unprobed(), metrics) as address:
+        status, head, body = await _get(address, "/metrics")
+        assert status == 200
+        assert "Content-Type: text/plain; version=0.0.4; charset=utf-8" in head
+        assert b"\nepochgate_relayed_events_total 7.0\n" in body
+        _, head, packed = await _get(address, "/metrics", "Accept-Encoding: gzip")
+        assert "Content-Encoding: gzip" in head
+        assert b"\nepochgate_relayed_events_total 7.0\n" in gzip.decompress(packed)
+
+
+async def test_a_page_in_a_browser_cannot_read_it_under_a_name_of_its_own() -> None:
+    async with _listener(_unprobed()) as address:
+        assert (await _get(address, "/metrics", host="evil.example"))[0] == 421
+        assert (await _get(address, "/livez", "Origin: https://evil.example"))[0] == 403
+        assert (await _get(address, "/livez", host=f"127.0.0.1:{address.port}"))[0] == 200
+
+
+async def test_an_address_in_use_is_an_os_error() -> None:
+    async with _listener(_unprobed()) as address:
+        second = AdminListener(address, Metrics(), _unprobed())
+        with pytest.raises(OSError, match="in use"):
+            await second.start()
+        await second.close()

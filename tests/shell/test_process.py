@@ -1,0 +1,202 @@
+"""`epochgate run` as a process: how it starts, how it goes away, and what it never does."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import signal
+import socket
+import sys
+
+import pytest
+
+from tests.shell.running import (
+    CALL,
+    DEADLINE_S,
+    FREE,
+    Mcp,
+    begin_call,
+    environment,
+    read_stream,
+    refused,
+    request,
+    running_proxy,
+    told,
+    until_refused,
+)
+from tests.shell.wire import connected, serving
+
+# starting
+
+
+@pytest.mark.parametrize("name", ["listen", "admin", "health"])
+async def test_a_port_in_use_is_one_line_and_exit_code_1(name: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        flags = {"listen": FREE, "admin": FREE, "health": FREE, name: address}
+        given = [word for flag, value in flags.items() for word in (f"--{flag}", value)]
+        code, said = await refused(*given)
+    reason = "address already in use; give another address, or stop what uses this one"
+    assert (code, said) == (1, f"epochgate: --{name} {address}: {reason}\n")
+
+
+async def test_an_address_that_is_not_ours_is_one_line_and_exit_code_1() -> None:
+    code, said = await refused("--listen", "192.0.2.1:8808", "--admin", "off")
+    assert code == 1
+    assert said.startswith("epochgate: --listen 192.0.2.1:8808: ")
+    assert said.count("\n") == 1
+
+
+async def test_it_raises_its_limit_of_open_files_to_the_hard_one() -> None:
+    command = f"ulimit -Sn 256; exec {sys.executable} -m epochgate run --upstream http://127.0.0.1:1"
+    process = await asyncio.create_subprocess_exec(
+        *("bash", "-c", f"{command} --listen {FREE} --admin off"),
+        stderr=asyncio.subprocess.PIPE,
+        env=environment(),
+    )
+    try:
+        assert process.stderr is not None
+        await told(process.stderr, "listening")
+        soft, hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+        assert soft == hard > 256
+    finally:
+        process.kill()
+        await process.wait()
+
+
+async def test_it_is_ready_once_the_server_was_reached_and_alive_without() -> None:
+    async with serving(Mcp()) as server, running_proxy(server.port) as proxy:
+        async with asyncio.timeout(DEADLINE_S):
+            while await proxy.ready() != 200:
+                pass
+        assert await proxy.stop() == 0
+
+
+# going away
+
+
+async def test_without_anything_open_a_signal_ends_it_at_once() -> None:
+    async with serving(Mcp()) as server, running_proxy(server.port) as proxy:
+        assert await proxy.stop() == 0
+
+
+async def test_an_interrupt_ends_it_as_well() -> None:
+    async with serving(Mcp()) as server, running_proxy(server.port) as proxy:
+        proxy.process.send_signal(signal.SIGINT)
+        assert await proxy.wait() == 0
+
+
+async def test_an_owed_answer_is_still_given_after_a_signal() -> None:
+    mcp = Mcp()
+    async with serving(mcp) as server, running_proxy(server.port) as proxy, connected(proxy.port) as client:
+        await begin_call(proxy.port, client)
+        proxy.process.send_signal(signal.SIGTERM)
+        await until_refused(proxy.port)
+        assert proxy.process.returncode is None
+        mcp.release.set()
+        stream = await read_stream(client)
+        assert stream.count(b'"result"') == 1
+        assert b'"id": 7' in stream
+        assert await proxy.wait() == 0
+
+
+async def test_an_answer_that_does_not_come_is_an_error_at_the_drain_limit() -> None:
+    async with serving(Mcp()) as server, running_proxy(server.port, "--drain", "1s") as proxy:
+        async with connected(proxy.port) as client:
+            await begin_call(proxy.port, client)
+            proxy.process.send_signal(signal.SIGTERM)
+            stream = await read_stream(client)
+        assert stream.count(b'"error"') == 1
+        assert b'"id":7' in stream.replace(b" ", b"")
+        assert await proxy.wait() == 0
+
+
+async def test_during_the_delay_it_serves_on_but_is_not_ready_and_keeps_no_connection() -> None:
+    flags = ("--drain-delay", "5s")
+    async with (
+        serving(Mcp()) as server,
+        running_proxy(server.port, *flags) as proxy,
+        connected(proxy.port) as client,
+    ):
+        await client.send(request(None, method="GET", path="/other"))
+        head, _ = await client.read_message()
+        assert b"connection: close" not in head.lower()
+
+        proxy.process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(DEADLINE_S):
+            while await proxy.ready() != 503:
+                pass
+        await client.send(request(None, method="GET", path="/other"))
+        head, _ = await client.read_message()
+        assert b" 202 " in head.partition(b"\r\n")[0]
+        assert b"connection: close" in head.lower()
+        async with connected(proxy.port) as late:
+            await late.send(request(None, method="GET", path="/other"))
+            assert b" 202 " in (await late.read_message())[0].partition(b"\r\n")[0]
+
+
+async def test_a_second_signal_stops_it_at_once() -> None:
+    mcp = Mcp()
+    async with serving(mcp) as server, running_proxy(server.port) as proxy, connected(proxy.port) as client:
+        await begin_call(proxy.port, client)
+        proxy.process.send_signal(signal.SIGTERM)
+        await until_refused(proxy.port)
+        proxy.process.send_signal(signal.SIGTERM)
+        assert await proxy.wait() == 1
+        assert not mcp.release.is_set()
+
+
+# metrics
+
+
+async def test_the_populations_of_the_metrics_are_those_that_are_there() -> None:
+    mcp = Mcp()
+    mcp.release.set()
+    async with serving(mcp) as server, running_proxy(server.port) as proxy, connected(proxy.port) as client:
+        await begin_call(proxy.port, client)
+        await read_stream(client)
+        async with connected(proxy.admin) as scraper:
+            await scraper.send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            _, page = await scraper.read_message()
+    lines = [line.rpartition(" ") for line in page.decode().splitlines()]
+    sessions = {name: float(value) for name, _, value in lines if name.startswith("epochgate_sessions{")}
+    assert {name: value for name, value in sessions.items() if value} == {
+        'epochgate_sessions{state="live"}': 1
+    }
+
+
+# logs
+
+
+async def test_a_log_that_nobody_reads_stops_no_request() -> None:
+    exchanges, together = 3_000, 50
+    flags = ("--access-log", "all")
+    async with serving(Mcp()) as server, running_proxy(server.port, *flags) as proxy:
+        async with connected(proxy.port) as client, asyncio.timeout(DEADLINE_S):
+            for _ in range(exchanges // together):
+                await client.send(request(None, method="GET", path="/other") * together)
+                for _ in range(together):
+                    head, _ = await client.read_message()
+                    assert b" 202 " in head.partition(b"\r\n")[0]
+        assert await proxy.stop() == 0
+
+
+async def test_no_line_holds_a_credential_a_session_id_or_a_body() -> None:
+    mcp = Mcp()
+    mcp.release.set()
+    secrets = [b"of-the-token", b"of-the-query", b"of-the-body", b"of-the-cookie", b"of-the-session"]
+    flags = ("--access-log", "all", "--log-level", "debug")
+    async with serving(mcp) as server, running_proxy(server.port, *flags) as proxy:
+        async with connected(proxy.port) as client:
+            headers = ("Authorization: Bearer of-the-token", "Cookie: a=of-the-cookie")
+            called = {**CALL, "params": {"name": "work", "arguments": {"x": "of-the-body"}}}
+            await client.send(request(called, *headers, path="/mcp?key=of-the-query"))
+            await client.read_message()
+            await client.send(request(called, *headers, "Mcp-Session-Id: of-the-session"))
+            await client.read_message()
+            await client.send(b"POST /mcp HTTP/1.1\r\nAuthorization: Bearer of-the-token\r\nbroken\r\n\r\n")
+            await client.read_rest()
+        assert await proxy.stop() == 0
+        log = await proxy.log.read()
+    assert b'"event": "request"' in log
+    assert [secret for secret in secrets if secret in log] == []
