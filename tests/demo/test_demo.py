@@ -120,6 +120,7 @@ def test_the_guarded_answer_is_right_although_the_fault_happened(told: dict[str,
     assert guarded["server"]["silently_recreated"] == 1
     assert guarded["server"]["initializes"] == 2
     assert guarded["server"]["runs"][-1]["first_entry"] == 1
+    assert guarded["verdicts"] == ["resume (epoch_match)", "restart (epoch_mismatch)"]
     assert guarded["mark"]["reason"] == "epoch_mismatch"
     assert guarded["mark"]["reissued"] is True
 

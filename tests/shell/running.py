@@ -206,6 +206,6 @@ async def until_refused(port: int) -> None:
         while True:
             try:
                 _, writer = await asyncio.open_connection("127.0.0.1", port)
-            except ConnectionRefusedError:
+            except ConnectionError:  # refused, or reset because it waited while the listener closed
                 return
             writer.close()

@@ -509,6 +509,20 @@ async def test_while_draining_every_answer_is_its_connections_last() -> None:
         await idle.send(GET)  # an idle connection is still served
         (await owner.take(2)).respond(200, (), b"ok")
         assert b"Connection: close\r\n" in await idle.read_rest()
+        exchange.end(b": a\n\n")  # it began before, and said nothing of closing
+        assert (await client.read_message())[1] == b": a\n\n"
+        await client.send(GET)
+        await owner.take(3)
+
+
+@on_each_loop
+async def test_once_nothing_is_accepted_a_connection_closes_behind_the_answer_that_runs() -> None:
+    owner = Owner()
+    async with listening(owner.handle) as (server, port), connected(port) as client:
+        await client.send(GET)
+        exchange = await owner.take()
+        exchange.open(200, SSE)
+        server.close_listener()
         exchange.end(b": a\n\n")
         assert (await client.read_rest()).endswith(b"0\r\n\r\n")
 

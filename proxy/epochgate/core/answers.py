@@ -63,11 +63,14 @@ def send_post(session: Session, stream: Stream) -> None:
     """Write the stream's POST in its generation."""
     if stream.up not in (Up.WAITING, Up.SENT) or stream.leg is not None:
         return
+    if not stream.open_owed:
+        clientleg.cancel_due(session, stream)
+        return
     head = session.head_for(stream)
     headers = headers_of_post(head, stream.generation)
     if stream.failing_since is None:
         stream.sent_at = session.now
-    stream.move(UpInput.SENT)
+    session.move_stream(stream, UpInput.SENT)
     stream.answer = None
     stream.last_read_at = session.now
     stream.leg = session.send(stream, b"POST", stream.head, headers, body_of(stream))
@@ -95,7 +98,7 @@ def retry_due(session: Session, stream: Stream) -> None:
         case Up.RETRY:
             send_resume(session, stream)
         case Up.POLL:
-            stream.move(UpInput.POLL_DUE)
+            session.move_stream(stream, UpInput.POLL_DUE)
             stream.failing_since = None
             send_resume(session, stream)
         case _:
@@ -148,7 +151,7 @@ def _post_answered(session: Session, stream: Stream, answer: Answer) -> None:
     answer.is_sse = True
     stream.framer = sse.Framer()
     stream.leg_kind = Leg.UNBROKEN
-    stream.move(UpInput.STREAM_OPENED)
+    session.move_stream(stream, UpInput.STREAM_OPENED)
     stream.failing_since = None
     stream.attempts = 0
     if stream.client is ClientHalf.UNBORN:
@@ -191,10 +194,10 @@ def _rule_on_resume(session: Session, stream: Stream, ruling: Ruling) -> None:
             stream.is_resume_counted = False
             stream.attempts = 0
             stream.announced_retry_ms = None
-            stream.move(UpInput.STREAM_OPENED)
+            session.move_stream(stream, UpInput.STREAM_OPENED)
             silence.watch(session, stream)
         case Verdict.RETRY:
-            stream.move(UpInput.BROKE_PROVABLE)
+            session.move_stream(stream, UpInput.BROKE_PROVABLE)
             _back_off(session, stream)
         case Verdict.PASS:
             restarting.refused(session, stream, ruling)
@@ -254,7 +257,7 @@ def _collect(session: Session, stream: Stream, answer: Answer, data: bytes) -> N
 
 def _begin_passing_on(session: Session, stream: Stream, answer: Answer) -> None:
     owed = stream.owed[0]
-    stream.move(UpInput.PASSED_ON)
+    session.move_stream(stream, UpInput.PASSED_ON)
     answer.replacer = TopLevelReplacer(b"id", owed.stamp, owed.id)
     data, answer.chunks = answer.body, []
     if stream.exchange is not None:
@@ -315,7 +318,7 @@ def _passed_on(session: Session, stream: Stream, end: LegEnd) -> None:
     stream.owed[0].state = OwedState.ANSWERED
     if end is LegEnd.CLEAN:
         rest = stream.answer.replacer.finish()
-        stream.move(UpInput.ANSWERED)
+        session.move_stream(stream, UpInput.ANSWERED)
         if rest and stream.exchange is not None:
             session.do(Write(stream.exchange, rest))
         clientleg.ended_upstream(session, stream)
@@ -357,7 +360,7 @@ def refuse(session: Session, stream: Stream, answer: Answer) -> None:
     """A status that is the server's own answer passes; in an SSE answer it becomes an error (R34)."""
     for owed in stream.owed:
         owed.state = OwedState.ANSWERED
-    stream.move(UpInput.FAILED)
+    session.move_stream(stream, UpInput.FAILED)
     clientleg.ended_upstream(session, stream)
     message = jsonrpc.read_message(answer.body)
     text = answer.body
@@ -395,14 +398,14 @@ def _broke(session: Session, stream: Stream, end: LegEnd) -> None:
     ruling = judge(_break_evidence(session, stream, end))
     match ruling.verdict:
         case Verdict.RETRY:
-            stream.move(UpInput.BROKE_PROVABLE)
+            session.move_stream(stream, UpInput.BROKE_PROVABLE)
             stream.failing_since = None
             if stream.strikes:
                 _back_off(session, stream)
             else:
                 send_resume(session, stream)
         case Verdict.WAIT:
-            stream.move(UpInput.POLL_ANNOUNCED)
+            session.move_stream(stream, UpInput.POLL_ANNOUNCED)
             session.set_timer("retry", stream.handle, (stream.announced_retry_ms or 0) / 1000)
         case Verdict.END:
             clientleg.cancel_due(session, stream)

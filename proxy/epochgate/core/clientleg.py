@@ -40,6 +40,7 @@ _SSE_HEADERS: Headers = (
     (b"Cache-Control", b"no-cache, no-transform"),
     (b"X-Accel-Buffering", b"no"),
 )
+_NEARLY_S = 0.001  # closer to its time than a clock can tell
 _JAVA = b"java-http-client"
 
 
@@ -175,7 +176,7 @@ def fail(session: Session, stream: Stream, code: int, reason: str) -> None:
     """End a stream with a JSON-RPC error for each request that is still owed an answer (G3)."""
     end_leg(session, stream)
     errors = [error(stream, owed, code, reason) for owed in stream.open_owed]
-    stream.move(UpInput.FAILED)
+    session.move_stream(stream, UpInput.FAILED)
     _clear_timers(session, stream)
     for owed in stream.owed:
         owed.state = OwedState.ANSWERED
@@ -193,7 +194,7 @@ def fail(session: Session, stream: Stream, code: int, reason: str) -> None:
 def abort(session: Session, stream: Stream) -> None:
     """Break the client's leg inside an event or answer, so that it cannot look whole (R9, R34)."""
     end_leg(session, stream)
-    stream.move(UpInput.FAILED)
+    session.move_stream(stream, UpInput.FAILED)
     _clear_timers(session, stream)
     if stream.exchange is not None:
         session.do(AbortAnswer(release(session, stream)))
@@ -278,7 +279,7 @@ def left(session: Session, exchange: int) -> None:
 
 def _abandon(session: Session, stream: Stream) -> None:
     """Nobody waits for a request that was never sent: it will not be."""
-    stream.move(UpInput.FAILED)
+    session.move_stream(stream, UpInput.FAILED)
     session.set_timer("retain", stream.handle, session.policy.retain_s)
 
 
@@ -363,13 +364,15 @@ def keep_alive(session: Session, exchange: int) -> None:
     if stream is None:
         return
     idle = session.now - stream.last_write_at
-    if idle >= session.policy.keepalive_s and stream.up is not Up.OPAQUE:
+    if stream.up is Up.OPAQUE:
+        idle = 0.0  # a comment inside an answer that is passed on would be part of it
+    elif idle >= session.policy.keepalive_s - _NEARLY_S:
         user_agent = http.find(stream.head.headers, b"user-agent") or b""
         is_java = user_agent.lower().startswith(_JAVA)  # each blank line costs it a unit of demand (W13)
         session.do(Write(exchange, sse.KEEPALIVE_ONE_LINE if is_java else sse.KEEPALIVE))
         stream.last_write_at = session.now
         idle = 0.0
-    session.set_timer("keepalive", exchange, max(session.policy.keepalive_s - idle, 0.001))
+    session.set_timer("keepalive", exchange, session.policy.keepalive_s - idle)
 
 
 def hold_expired(session: Session, stream: Stream) -> None:
@@ -386,10 +389,10 @@ def forget(session: Session, stream: Stream) -> None:
     session.clear_timer("hold", stream.handle)
     session.clear_timer("retain", stream.handle)
     if stream.up is not Up.GONE:
-        stream.move(UpInput.FORGOTTEN)
+        session.move_stream(stream, UpInput.FORGOTTEN)
     if session.streams.pop(stream.handle, None) is None:
         return
-    session.do(StateChanged(stream.kind.value, "open", None))
+    session.do(StateChanged(stream.kind.value, stream.up.value, None))
     stream.journal.clear()
     _bury(session, stream)
     for owed in stream.owed:
@@ -397,12 +400,17 @@ def forget(session: Session, stream: Stream) -> None:
         stream.generation.tokens.pop(owed.token_key or b"", None)
     if session.standalone is stream:
         session.standalone = None
+    if stream.successor is not None:
+        stream.successor.predecessor = None
+    if stream.predecessor is not None:
+        forget(session, stream.predecessor)  # its cursors lead nowhere any more
 
 
 def _bury(session: Session, stream: Stream) -> None:
     if not stream.numbering.blocks:
         return
-    last_cursor = stream.numbering.next_cursor() - 1
+    # At the last event of a superseded stream its client still waits for the answer.
+    last_cursor = stream.numbering.next_cursor() - 1 if stream.successor is None else -1
     stone = Tombstone(tuple(owed.id for owed in stream.owed), last_cursor, not stream.is_request)
     for block, _ in stream.numbering.blocks:
         session.block_owners.pop(block, None)
@@ -416,7 +424,7 @@ def cancel_due(session: Session, stream: Stream) -> None:
     if stream.is_over or stream.open_owed:
         return
     end_leg(session, stream)
-    stream.move(UpInput.CANCELLED)
+    session.move_stream(stream, UpInput.CANCELLED)
     _clear_timers(session, stream)
     if stream.client is ClientHalf.UNBORN:
         body = b"".join(error(stream, owed, OUTCOME_UNKNOWN, "cancelled") for owed in stream.owed[:1])

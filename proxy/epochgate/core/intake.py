@@ -21,7 +21,7 @@ from epochgate.core import (
     resuming,
     standalone,
 )
-from epochgate.core.commands import CloseLeg, Dropped, Forget, Respond
+from epochgate.core.commands import CloseLeg, Dropped, Respond
 from epochgate.core.errors import LIMIT_REACHED, SESSION_NOT_RESTORED
 from epochgate.core.events import DeleteArrived, GetArrived, PostArrived, RequestHead
 from epochgate.core.generation import Generation, Question
@@ -242,7 +242,7 @@ def _cancel(session: Session, message: Message) -> tuple[Stream, Owed] | None:
         for owed in stream.open_owed:
             if jsonrpc.same_id(owed.id, message.cancels or b""):
                 owed.state = OwedState.CANCELLED
-                is_idle = stream.up not in (Up.SENT, Up.OPEN, Up.PROVING, Up.OPAQUE)
+                is_idle = stream.leg is None  # nothing of it runs that could still answer
                 session.set_timer("cancel", stream.handle, 0.0 if is_idle else session.policy.cancel_grace_s)
                 return stream, owed
     return None
@@ -379,6 +379,9 @@ def end(session: Session) -> None:
 
 def idle_due(session: Session) -> None:
     """Forget a session that ended, or that nobody used and that owes nothing."""
+    if session.opening is not None:
+        opening.give_up(session, session.opening)
+        return
     if session.state is not SessionState.ENDED:
         is_used = bool(session.exchanges) or any(
             stream.is_request and not stream.is_over for stream in session.streams.values()
@@ -393,5 +396,4 @@ def idle_due(session: Session) -> None:
     session.legs.clear()
     for stream in list(session.streams.values()):
         clientleg.forget(session, stream)
-    session.timers.clear()
-    session.do(Forget())
+    session.forget()

@@ -13,7 +13,6 @@ from epochgate.core import clientleg, epoch, heal, http, jsonrpc, restarting, ss
 from epochgate.core.commands import (
     AbortAnswer,
     EndAnswer,
-    Forget,
     OpenAnswer,
     Register,
     Respond,
@@ -116,6 +115,16 @@ def ended(session: Session, attempt: Opening, end: LegEnd) -> None:
     _settle(session, attempt, message if _is_answer(attempt, message) else None)
 
 
+def give_up(session: Session, attempt: Opening) -> None:
+    """The server has said nothing for as long as a session may be idle."""
+    clientleg.drop_leg(session, attempt.leg, is_answered=False)
+    if attempt.is_passing:
+        session.do(AbortAnswer(attempt.exchange))
+        _drop(session)
+        return
+    _answer_error(session, attempt, "upstream_silent")
+
+
 def _answer_error(session: Session, attempt: Opening, reason: str) -> None:
     """200 and a JSON-RPC error: some clients lose everything on a 5xx (W4)."""
     text = f"epochgate: the server could not be reached ({reason})"
@@ -172,4 +181,4 @@ def _without_ids(body: bytes) -> bytes:
 def _drop(session: Session) -> None:
     session.opening = None
     session.move(SessionInput.NOT_OPENED)
-    session.do(Forget())
+    session.forget()

@@ -74,7 +74,7 @@ class Hint(msgspec.Struct, frozen=True, rename="camel"):
 
 class _Tool(msgspec.Struct):
     name: str
-    annotations: msgspec.Raw = msgspec.Raw()  # noqa: RUF009  # immutable: absent
+    annotations: msgspec.Raw = msgspec.Raw()  # immutable: absent
 
 
 class _Page(msgspec.Struct, rename="camel"):

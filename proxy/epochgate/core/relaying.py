@@ -15,7 +15,7 @@ from epochgate.core import clientleg, epoch, evidence, jsonrpc, progress, questi
 from epochgate.core.commands import Counted, Dropped, Judged, Write
 from epochgate.core.evidence import Reading
 from epochgate.core.jsonrpc import Body, Kind, Message
-from epochgate.core.states import UpInput
+from epochgate.core.states import ClientHalf, UpInput
 from epochgate.core.stream import OwedState, Stream
 from epochgate.core.verdict import Claim, Leg, Ruling, Verdict
 
@@ -255,10 +255,10 @@ def _settle(
 
 def close_answered(session: Session, stream: Stream) -> None:
     """The last owed answer is delivered."""
-    clientleg.end_leg(session, stream, is_answered=True)
-    stream.move(UpInput.ANSWERED)
-    clientleg.ended_upstream(session, stream)
+    session.move_stream(stream, UpInput.ANSWERED)
     clientleg.finish(session, stream)
+    clientleg.end_leg(session, stream, is_answered=True)
+    clientleg.ended_upstream(session, stream)
     restarting.stream_over(session, stream)
 
 
@@ -287,9 +287,9 @@ def complete_json(session: Session, stream: Stream, body: Body) -> Ruling | None
         reading.owed.state = OwedState.ANSWERED
         evidence.note_answer(session, stream, reading)
     data = jsonrpc.rewrite_batch(body, written)
-    stream.move(UpInput.ANSWERED)
+    session.move_stream(stream, UpInput.ANSWERED)
     clientleg.ended_upstream(session, stream)
-    if stream.has_id:
+    if stream.client in (ClientHalf.ATTACHED, ClientHalf.AWAY):
         for text in written if not body.is_batch else [data]:
             clientleg.deliver_message(session, stream, b"".join(text.splitlines()))
         clientleg.finish(session, stream)

@@ -65,7 +65,7 @@ def restart(session: Session, stream: Stream, ruling: Ruling, readings: list[Rea
     session.clear_timer("silence", stream.handle)
     session.clear_timer("retry", stream.handle)
     stream.void_reason = ruling
-    stream.move(UpInput.RESTARTED)
+    session.move_stream(stream, UpInput.RESTARTED)
     if ruling.reason == "request_id_reset":
         _restart_asker(session, stream, readings)
     if not stream.is_request:
@@ -109,7 +109,7 @@ def refused(session: Session, stream: Stream, ruling: Ruling) -> None:
         clientleg.fail(session, stream, OUTCOME_UNKNOWN, ruling.reason)
         stream_over(session, stream)
     else:
-        stream.move(UpInput.RESTARTED)
+        session.move_stream(stream, UpInput.RESTARTED)
         standalone.voided(session, stream, ruling)
 
 
@@ -368,9 +368,8 @@ def _succeed(session: Session, stream: Stream, allowed: list[Owed]) -> Stream:
         successor.restart = Restart(_reason(stream), session.current.number, discarded, reissued=True)
     stream.successor, successor.predecessor = successor, stream
     _hand_over(session, stream, successor)
-    stream.move(UpInput.SUPERSEDED)
+    session.move_stream(stream, UpInput.SUPERSEDED)
     clientleg.ended_upstream(session, stream)
-    session.set_timer("retain", stream.handle, session.policy.hold_s)
     return successor
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from epochgate.core import answers, clientleg, healing, intake, opening, restarting, silence
-from epochgate.core.commands import EndAnswer, Persist, SendUpstream, StateChanged, Step, Write
+from epochgate.core.commands import EndAnswer, Forget, Persist, SendUpstream, StateChanged, Step, Write
 from epochgate.core.cursor import Blocks
 from epochgate.core.epoch import Epoch
 from epochgate.core.events import (
@@ -40,7 +40,7 @@ from epochgate.core.jsonrpc import Message
 from epochgate.core.policy import Policy
 from epochgate.core.records import Record, SessionRecord
 from epochgate.core.reissue import Tools
-from epochgate.core.states import SESSION, SessionInput, SessionState, look_up
+from epochgate.core.states import SESSION, SessionInput, SessionState, UpInput, look_up
 from epochgate.core.stream import Kind, Restart, Stream
 from epochgate.core.upward import headers_of_own_post
 
@@ -97,7 +97,7 @@ class Session:
         self.legs: dict[int, Stream | Inquiry | opening.Opening] = {}
         self.timers: dict[TimerKey, float] = {}
         self.drain_until: float | None = None
-        self._steps: list[Step] = []
+        self._steps: list[Step] = [StateChanged("session", None, self.state.value)]
         self._durable: dict[int, Callable[[], None]] = {}
         self._next_number = 1
 
@@ -168,6 +168,19 @@ class Session:
         if old is not self.state:
             self.do(StateChanged("session", old.value, self.state.value))
 
+    def move_stream(self, stream: Stream, event: UpInput) -> None:
+        """Move a stream's upstream half, and say so."""
+        old = stream.up
+        stream.move(event)
+        if old is not stream.up:
+            self.do(StateChanged(stream.kind.value, old.value, stream.up.value))
+
+    def forget(self) -> None:
+        """Nothing of the session is left."""
+        self.timers.clear()
+        self.do(StateChanged("session", self.state.value, None))
+        self.do(Forget())
+
     def number(self) -> int:
         self._next_number += 1
         return self._next_number
@@ -204,7 +217,7 @@ class Session:
     def new_stream(self, kind: Kind, head: RequestHead) -> Stream:
         stream = Stream(self.number(), kind, self.current, head, self.budget)
         self.streams[stream.handle] = stream
-        self.do(StateChanged(kind.value, None, "open"))
+        self.do(StateChanged(kind.value, None, stream.up.value))
         return stream
 
     def add_generation(self, upstream_id: bytes, epoch: Epoch) -> Generation:

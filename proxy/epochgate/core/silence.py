@@ -21,6 +21,7 @@ from epochgate.core.verdict import OUTSIDE, Match, Ruling, Scope, Verdict
 if TYPE_CHECKING:
     from epochgate.core.session import Session
 
+_NEARLY_S = 0.001  # closer to its time than a clock can tell
 _LISTENING = (Up.SENT, Up.OPEN, Up.PROVING, Up.OPAQUE)
 _OTHER_EPOCH = Ruling(Verdict.RESTART, "epoch_mismatch", Scope.SESSION)
 
@@ -37,8 +38,8 @@ def due(session: Session, stream: Stream) -> None:
         return
     idle = session.now - stream.last_read_at
     left = session.policy.silence_s - idle
-    if stream.up not in _LISTENING or stream.is_leg_paused or left > 0:
-        session.set_timer("silence", stream.handle, left if left > 0 else session.policy.silence_s)
+    if stream.up not in _LISTENING or stream.is_leg_paused or left > _NEARLY_S:
+        session.set_timer("silence", stream.handle, left if left > _NEARLY_S else session.policy.silence_s)
         return
     if idle >= session.policy.max_silence_s:
         session.do(Judged("upstream", stream.kind.value, "fail", "upstream_silent", stream.exchange))

@@ -53,8 +53,8 @@ def move_to(session: Session, generation: Generation) -> None:
         old.move_client(ClientInput.FINISHED)
         clientleg.watch(session, new)
     if old.up is not Up.VOID:
-        old.move(UpInput.RESTARTED)
-    old.move(UpInput.SUPERSEDED)
+        session.move_stream(old, UpInput.RESTARTED)
+    session.move_stream(old, UpInput.SUPERSEDED)
     clientleg.ended_upstream(session, old)
     session.clear_timer("hold", old.handle)
     session.set_timer("retain", old.handle, session.policy.hold_s)
@@ -63,7 +63,7 @@ def move_to(session: Session, generation: Generation) -> None:
 
 
 def _send(session: Session, stream: Stream) -> None:
-    stream.move(UpInput.SENT)
+    session.move_stream(stream, UpInput.SENT)
     stream.answer = None
     stream.leg_kind = Leg.UNBROKEN
     stream.header_epoch = None
@@ -98,7 +98,7 @@ def answered(session: Session, stream: Stream) -> None:
         return
     answer.is_sse = True
     restarting.accept(session, stream.head)
-    stream.move(UpInput.STREAM_OPENED)
+    session.move_stream(stream, UpInput.STREAM_OPENED)
     stream.attempts = 0
     if stream.client is ClientHalf.UNBORN:
         clientleg.open_sse(session, stream, clientleg.client_headers(session, answer.headers))
@@ -125,14 +125,14 @@ def _not_opened(session: Session, stream: Stream, shape: Shape | None) -> None:
     if shape is Shape.NOT_ALLOWED:
         close(session, stream)
         return
-    stream.move(UpInput.RESTARTED)
+    session.move_stream(stream, UpInput.RESTARTED)
     voided(session, stream, OUTSIDE["upstream_lost"])
 
 
 def _pass_refusal(session: Session, stream: Stream) -> None:
     answer = stream.answer
     session.standalone = None
-    stream.move(UpInput.FAILED)
+    session.move_stream(stream, UpInput.FAILED)
     if answer is None:
         # A client that gets 405 goes on without the stream; no 5xx inside a session (W4).
         clientleg.respond(session, stream, 405, ((b"Allow", b"POST, DELETE"),), b"")
@@ -145,7 +145,7 @@ def _pass_refusal(session: Session, stream: Stream) -> None:
 def close(session: Session, stream: Stream) -> None:
     """The server offers the stream no longer: the client's leg ends with the final chunk (W8)."""
     clientleg.end_leg(session, stream)
-    stream.move(UpInput.FAILED)
+    session.move_stream(stream, UpInput.FAILED)
     if stream.exchange is not None:
         session.do(EndAnswer(clientleg.release(session, stream)))
         stream.move_client(ClientInput.FINISHED)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from rich import box
@@ -60,6 +61,7 @@ def tell_guarded(console: Console, guarded: Guarded) -> None:
     console.print(f"The agent is told [{style}]{_told(outcome)}[/]. The ledger holds {EXPECTED_TOTAL:,}.")
     if outcome.mark is not None:
         console.print(f"The answer says so itself: {_mark(outcome.mark)}.")
+    console.print(f"The proxy's verdicts on its own resume: {', '.join(_verdicts(guarded))}.")
     console.print("\nThe proxy's own account (metrics that moved):")
     console.print(_metrics(guarded))
     console.print(
@@ -107,7 +109,8 @@ def _outcome(outcome: Outcome) -> Json:
 
 
 def _guarded(guarded: Guarded) -> Json:
-    more = {"mark": guarded.outcome.mark, "price": _price(guarded), "metrics_moved": guarded.moved}
+    more: Json = {"verdicts": _verdicts(guarded)}
+    more |= {"mark": guarded.outcome.mark, "price": _price(guarded), "metrics_moved": guarded.moved}
     return _outcome(guarded.outcome) | more
 
 
@@ -138,6 +141,16 @@ def _executions(outcome: Outcome) -> str:
     return "; ".join(runs)
 
 
+def _verdicts(guarded: Guarded) -> list[str]:
+    """`verdict (reason)` of each upstream series of `epochgate_resumes_total` that moved."""
+    found = []
+    for series in guarded.moved:
+        if series.startswith("epochgate_resumes_total") and 'leg="upstream"' in series:
+            labels = dict(re.findall(r'(\w+)="([^"]*)"', series))
+            found.append(f"{labels['verdict']} ({labels['reason']})")
+    return found
+
+
 def _mark(mark: Json) -> str:
     return ", ".join(f"{key} {value}" for key, value in mark.items())
 
@@ -145,8 +158,8 @@ def _mark(mark: Json) -> str:
 def _events(rows: tuple[Row, ...]) -> Table:
     """The rows at which something changes, with their neighbours."""
     table = Table(box=box.SIMPLE_HEAD, header_style="bold")
-    for title in ("leg", "event id", "message", "running total", "true total", "session epoch"):
-        table.add_column(title, justify="left" if title == "message" else "right")
+    for title in ("leg", "event id", "message", "running total", "true total", "epoch"):
+        table.add_column(title, justify="left" if title == "message" else "right", no_wrap=True)
     last = -1
     for index in _telling(rows):
         if index != last + 1:

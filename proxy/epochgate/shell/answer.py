@@ -41,7 +41,11 @@ class Line(Protocol):
 
     @property
     def is_closing_soon(self) -> bool:
-        """Whether no further request will be served on this connection."""
+        """Whether an answer that begins now is to be the connection's last."""
+
+    @property
+    def is_closing_now(self) -> bool:
+        """Whether the connection is to be closed behind an answer, whatever its head said."""
 
 
 def build_head(

@@ -48,8 +48,13 @@ class Connection(web.RequestHandler):
 
     @property
     def is_closing_soon(self) -> bool:
-        """Whether no further request will be served on this connection."""
+        """Whether an answer that begins now is to be this connection's last."""
         return self._server.is_draining or self._is_half_closed
+
+    @property
+    def is_closing_now(self) -> bool:
+        """Whether the connection is to be closed behind an answer, whatever its head said."""
+        return self._server.is_closing or self._is_half_closed
 
     @property
     def is_idle(self) -> bool:

@@ -82,6 +82,7 @@ class Server(web.Server):
         self.live: set[Connection] = set()
         self._emptied: asyncio.Future[None] | None = None
         self.is_draining = False
+        self.is_closing = False
 
     def __repr__(self) -> str:
         return f"<Server {len(self.live)} connections{', draining' if self.is_draining else ''}>"
@@ -117,7 +118,8 @@ class Server(web.Server):
         self.is_draining = True
 
     def close_listener(self) -> None:
-        """Accept no more connections."""
+        """Accept no more connections, and close each one behind the answer that runs on it."""
+        self.is_closing = True
         for listener in self._listeners:
             listener.close()
         self._listeners.clear()

@@ -196,7 +196,8 @@ class Exchange:
 
     @property
     def keep_alive(self) -> bool:
-        return self.is_keep_alive and not self._line.is_closing_soon
+        """Whether the connection goes on: as the head said, so that no client is surprised."""
+        return self.is_keep_alive and not self._line.is_closing_now
 
     async def prepare(self, request: BaseRequest) -> None:
         """Everything was written already."""
@@ -209,7 +210,7 @@ class Exchange:
     ) -> None:
         self.phase = phase
         self.status = status
-        self.is_keep_alive = self.keep_alive
+        self.is_keep_alive = self.is_keep_alive and not self._line.is_closing_soon
         connection = b"" if self.is_keep_alive else b"close"
         if self.is_keep_alive and self.version < (1, 1):
             connection = b"keep-alive"

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import secrets
+import time
 
 from epochgate.core import http
+from epochgate.core.commands import UpstreamFailed
 from epochgate.core.era import Intake, TrafficClass, classify, method_label
 from epochgate.core.events import (
     DeleteArrived,
@@ -54,6 +56,7 @@ class Gateway:
         self._settings = settings
         self._policy = settings.policy()
         self._journals = Budget(settings.journal_total)
+        observer.metrics.watch_journal(lambda: self._journals.used)
         self._forwarding = Forwarding.from_texts(settings.trusted_proxies)
         self._credentials = tuple(name.lower().encode() for name in settings.credential_headers)
         self._stateless = frozenset(name.encode() for name in settings.stateless_revisions)
@@ -71,7 +74,7 @@ class Gateway:
 
     async def handle(self, exchange: Exchange) -> None:
         """Answer one request; returns when its answer is over or its client left."""
-        began = self.loop.time()
+        began = time.perf_counter()
         self._open_exchanges += 1
         self._is_empty.clear()
         try:
@@ -82,7 +85,7 @@ class Gateway:
             if not self._open_exchanges:
                 self._is_empty.set()
         method = method_label(exchange.method.decode("latin-1"), body)
-        seconds = self.loop.time() - began
+        seconds = time.perf_counter() - began
         self.observer.request_ended(traffic.value, method, exchange.status, seconds, session, told)
 
     async def _answer(self, exchange: Exchange, body: Body | None) -> tuple[TrafficClass, str, list[str]]:
@@ -101,7 +104,11 @@ class Gateway:
                 exchange.respond(404, _TEXT, _SESSION_NOT_FOUND)
             case _:
                 forwarded = self._forwarded(exchange, headers)
-                await relay(exchange, self.upstream, forwarded, next(self._relay_legs), self._host(exchange))
+                relayed = await relay(
+                    exchange, self.upstream, forwarded, next(self._relay_legs), self._host(exchange)
+                )
+                if relayed.error:
+                    self.observer.saw("", UpstreamFailed(relayed.error))
         return intake.traffic_class, "", []
 
     async def _open(
