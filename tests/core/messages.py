@@ -64,7 +64,7 @@ def progress(token: Json, done: float, epoch: Json = None, total: float | None =
     return notification("notifications/progress", params, epoch)
 
 
-def log(text: str, epoch: Json = None) -> Json:
+def log(text: Json, epoch: Json = None) -> Json:
     return notification("notifications/message", {"level": "info", "data": text}, epoch)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from epochgate.core import commands as do
-from epochgate.core import jsonrpc
+from epochgate.core import http, jsonrpc
 from epochgate.core.commands import SendUpstream, Step
 from epochgate.core.events import (
     ClientLeft,
@@ -73,10 +73,10 @@ class Play:
 
     def feed(self, event: Event) -> list[Step]:
         """Hand one event to the session and perform what it asks for."""
-        print(">>", event)
+        print(">>", _told(event))
         steps = self.session.handle(event, self.now)
         for step in steps:
-            print("  <<", step)
+            print("  <<", _told(step))
             self._perform(step)
         self.steps += steps
         if self.is_persisting:
@@ -280,6 +280,22 @@ class Play:
     def runs(self) -> int:
         """How many times a tool call went up."""
         return len(self.sent("tools/call"))
+
+
+def _told(what: Event | Step) -> str:
+    """One line of the trace: heads are left out where they say nothing new."""
+    match what:
+        case PostArrived(exchange, head, raw, _):
+            return f"PostArrived({exchange}, {head.fingerprint!r}, {raw!r})"
+        case GetArrived(exchange, head, cursor):
+            return f"GetArrived({exchange}, {head.fingerprint!r}, cursor={cursor!r})"
+        case DeleteArrived(exchange, head):
+            return f"DeleteArrived({exchange}, {head.fingerprint!r})"
+        case SendUpstream(leg, method, _, headers, body, within):
+            named = http.find(headers, http.SESSION_ID), http.find(headers, http.LAST_EVENT_ID)
+            return f"SendUpstream({leg}, {method!r}, session, cursor={named}, {body!r}, within={within})"
+        case _:
+            return repr(what)
 
 
 # --- openings ---------------------------------------------------------------------------------------

@@ -123,7 +123,7 @@ MESSAGE_CASES = (
     _case("R6: a question that states the epoch", RESUMED, RELAY, "epoch_match", **_QUESTION),
     _case("R6: a question that states none", RESUMED, RESTART, "unproven_request", STREAM,
           epoch=Match.ABSENT, **_QUESTION),
-    _case("R6: a question in a poll without epochs", POLLED, RESTART, "unproven_request", STREAM, **_QUESTION),
+    _case("R6: a question in a poll", POLLED, RESTART, "unproven_request", STREAM, **_QUESTION),
     _case("R6: a ping proves nothing and asks nothing", RESUMED, RELAY, "epoch_match",
           claim=Claim.PING, asked=Asked.NEW, epoch=Match.ABSENT),
     _case("R6: a question seen before", RESUMED, DROP, "duplicate", claim=Claim.QUESTION, asked=Asked.SEEN),

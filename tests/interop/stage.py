@@ -88,15 +88,8 @@ class Proxy:
         self.port = port
         self._admin = admin
 
-    def metric(self, series: str) -> float:
-        """The value of a series, written as it stands in `/metrics`."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._admin}/metrics", timeout=5) as answer:
-            lines = answer.read().decode().splitlines()
-        (value,) = (line.rpartition(" ")[2] for line in lines if line.rpartition(" ")[0] == series)
-        return float(value)
-
     def moved(self, family: str) -> dict[str, float]:
-        """The series of a family that are not 0, by what stands between their braces."""
+        """The series of a family of `/metrics` that are not 0, by what stands between their braces."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self._admin}/metrics", timeout=5) as answer:
             lines = answer.read().decode().splitlines()
         values = (line.rpartition(" ") for line in lines if line.startswith(family + "{"))

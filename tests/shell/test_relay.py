@@ -51,8 +51,8 @@ async def _relayed(request: bytes, *writes: bytes) -> tuple[bytes, Relayed, Upst
 async def test_a_request_passes_byte_for_byte_less_what_belongs_to_a_leg() -> None:
     request = (
         b"PATCH /a%2F..//b?c=%20 HTTP/1.1\r\nHost: a\r\nuser-agent: X\r\nX-A: 1\r\nX-B: 2\r\nx-a: 3\r\n"
-        b"Cookie: a=b\r\nConnection: close, x-hop\r\nX-Hop: 1\r\nTE: trailers\r\nTransfer-Encoding: chunked\r\n"
-        b"Expect: 100-continue\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+        b"Cookie: a=b\r\nConnection: close, x-hop\r\nX-Hop: 1\r\nTE: trailers\r\n"
+        b"Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
     )
     _, _, server = await _relayed(request, b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
     (head,) = server.requests
@@ -162,7 +162,7 @@ async def test_an_upstream_that_fails_inside_its_body_breaks_the_answer() -> Non
     short = await _relayed(GET, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nbody")
     assert not cut[0].endswith(b"0\r\n\r\n")
     assert not bad[0].endswith(b"0\r\n\r\n")
-    assert short[0].endswith((b"body", b""))
+    assert len(short[0].partition(b"\r\n\r\n")[2]) < 9
     assert (cut[1].error, bad[1].error, short[1].error) == ("truncated", "protocol", "truncated")
 
 
@@ -232,10 +232,9 @@ async def test_a_relay_that_is_cancelled_breaks_both_sides() -> None:
         await peer.send(CHUNKED)
         await peer.wait_gone()
 
-    async with serving(script) as server:
-        async with relaying(server.port) as proxy, connected(proxy.port) as client:
-            await client.send(GET)
-            await client.read_head()
-            await proxy.server.close()
-            assert await client.read_rest() == b""
-            await until(lambda: not server.playing)
+    async with serving(script) as server, relaying(server.port) as proxy, connected(proxy.port) as client:
+        await client.send(GET)
+        await client.read_head()
+        await proxy.server.close()
+        assert await client.read_rest() == b""
+        await until(lambda: not server.playing)

@@ -30,13 +30,17 @@ LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
 Test = Callable[[], Coroutine[Any, Any, None]]
 
 
-def run(main: Coroutine[Any, Any, None], factory: Callable[[], asyncio.AbstractEventLoop]) -> None:
-    """Run `main` on a new loop; fail if it takes longer than DEADLINE_S or lets an exception fall."""
+def run(
+    main: Coroutine[Any, Any, None],
+    factory: Callable[[], asyncio.AbstractEventLoop],
+    within_s: float = DEADLINE_S,
+) -> None:
+    """Run `main` on a new loop; fail if it takes longer than `within_s` or lets an exception fall."""
     fallen: list[dict[str, Any]] = []
 
     async def within_deadline() -> None:
         asyncio.get_running_loop().set_exception_handler(lambda loop, context: fallen.append(context))
-        async with asyncio.timeout(DEADLINE_S):
+        async with asyncio.timeout(within_s):
             await main
 
     with asyncio.Runner(loop_factory=factory) as runner:
@@ -154,7 +158,7 @@ Script = Callable[[Upstreams, Peer], Awaitable[None]]
 async def serving(script: Script) -> AsyncIterator[Upstreams]:
     """A raw server that plays `script` on each connection."""
     upstreams = Upstreams(script=lambda peer: script(upstreams, peer))
-    server = await asyncio.start_server(upstreams.play, "127.0.0.1", 0)
+    server = await asyncio.start_server(upstreams.play, "127.0.0.1", 0, backlog=512)
     upstreams.port = server.sockets[0].getsockname()[1]
     try:
         yield upstreams

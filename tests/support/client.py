@@ -130,14 +130,13 @@ class Answer:
 
     async def read_exactly(self, count: int) -> bytes:
         """The next `count` body bytes."""
-        parts, left = [], count
-        while left:
-            data = await self.read_some(left)
+        while len(self._buffer) < count:
+            data = await self.read_some()
             if not data:
                 raise Truncated
-            parts.append(data)
-            left -= len(data)
-        return b"".join(parts)
+            self._buffer += data
+        found, self._buffer = self._buffer[:count], self._buffer[count:]
+        return found
 
     async def json(self) -> Json:
         found: Json = json.loads(await self.read())
@@ -268,7 +267,11 @@ class Client:
         sock.setblocking(False)
         if self.has_small_window:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", self.port))
+        try:
+            await asyncio.get_running_loop().sock_connect(sock, ("127.0.0.1", self.port))
+        except OSError:
+            sock.close()
+            raise
         reader, writer = await asyncio.open_connection(sock=sock)
         self._writers.append(writer)
         return reader, writer

@@ -24,6 +24,7 @@ Json = dict[str, Any]
 Pairs = Iterable[tuple[str, str]]
 LAST_CHUNK = b"0\r\n\r\n"
 LOGGING = {"tools": {}, "logging": {}}
+WORK: Json = {"name": "work", "inputSchema": {"type": "object"}}  # promises nothing, like most tools
 
 
 class Epochs(Enum):
@@ -230,6 +231,10 @@ async def no_stream(leg: Leg) -> None:
     await leg.refuse(405, b"", ("allow", "POST, DELETE"))
 
 
+async def no_batch(leg: Leg) -> None:
+    await leg.refuse(400)
+
+
 class McpServer:
     """The server: its sessions, its scripts, and what it has seen."""
 
@@ -242,9 +247,11 @@ class McpServer:
         ids: Ids = Ids.COUNTED,
         newline: bytes = b"\n",
         capabilities: Json | None = None,
-        tools: Iterable[Json] = (),
+        tools: Iterable[Json] = (WORK,),
     ) -> None:
-        self.play, self.replay, self.stand = play, replay, no_stream
+        self.play, self.replay = play, replay
+        self.stand: Play = no_stream  # a GET without a cursor
+        self.batch: Play = no_batch
         self.epochs, self.ids, self.newline = epochs, ids, newline
         self.capabilities = LOGGING if capabilities is None else capabilities
         self.tools = list(tools)
@@ -357,6 +364,8 @@ class McpServer:
         leg = self._leg(peer, request, session)
         method = request.message.get("method")
         match (request.method, method):
+            case _ if request.body.startswith(b"["):
+                await self.batch(leg)
             case ("GET", _):
                 await (self.stand(leg) if leg.last_id is None else self.replay(leg))
             case ("DELETE", _):

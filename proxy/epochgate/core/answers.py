@@ -29,7 +29,7 @@ from epochgate.core.policy import PollWithoutEpoch, Stamps
 from epochgate.core.scan import TopLevelReplacer
 from epochgate.core.states import ClientHalf, ClientInput, Up, UpInput
 from epochgate.core.stream import Answer, OwedState, Stream
-from epochgate.core.upward import body_of, headers_of_get, headers_of_post
+from epochgate.core.upward import back_off, body_of, headers_of_get, headers_of_post
 from epochgate.core.verdict import (
     OUTSIDE,
     AnswerEvidence,
@@ -42,6 +42,7 @@ from epochgate.core.verdict import (
     Poll,
     Provable,
     Ruling,
+    Scope,
     Shape,
     Strikes,
     Time,
@@ -66,8 +67,7 @@ def send_post(session: Session, stream: Stream) -> None:
     if not stream.open_owed:
         clientleg.cancel_due(session, stream)
         return
-    head = session.head_for(stream)
-    headers = headers_of_post(head, stream.generation)
+    headers = headers_of_post(stream.head, stream.generation)
     if stream.failing_since is None:
         stream.sent_at = session.now
     session.move_stream(stream, UpInput.SENT)
@@ -110,7 +110,7 @@ def reopen_due(session: Session, stream: Stream) -> None:
 
 
 def _back_off(session: Session, stream: Stream) -> None:
-    delay = min(_FIRST_BACKOFF_S * 2**stream.attempts, _LAST_BACKOFF_S)
+    delay = back_off(_FIRST_BACKOFF_S, _LAST_BACKOFF_S, stream.attempts)
     stream.attempts += 1
     session.set_timer("retry", stream.handle, delay)
 
@@ -230,10 +230,17 @@ def _read_sse(session: Session, stream: Stream, data: bytes) -> None:
         and not stream.is_over
         and stream.leg is not None
     ):
-        restarting.restart(session, stream, _TOO_LARGE, [])
+        restarting.restart(session, stream, _too_large(stream), [])
 
 
 _TOO_LARGE = Ruling(Verdict.FAIL, "event_too_large")
+
+
+def _too_large(stream: Stream) -> Ruling:
+    """An event above the cap: unverified bytes must not pass on a leg that broke (R9)."""
+    if stream.leg_kind is Leg.UNBROKEN:
+        return _TOO_LARGE
+    return Ruling(Verdict.RESTART, "event_too_large", Scope.STREAM)
 
 
 def _collect(session: Session, stream: Stream, answer: Answer, data: bytes) -> None:

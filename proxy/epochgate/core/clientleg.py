@@ -6,10 +6,10 @@ redelivered. Half-delivered is not delivered; after the last owed answer the leg
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from epochgate.core import http, jsonrpc, sse
+from epochgate.core import cursor, http, jsonrpc, sse
 from epochgate.core.commands import (
     AbortAnswer,
     CloseLeg,
@@ -93,40 +93,39 @@ def _priming(session: Session, stream: Stream) -> bytes:
     if not may_prime(session):
         return b""
     ensure_room(session, stream)
-    event = sse.priming(stream.numbering.next_cursor())
+    event = sse.priming(stream.numbering.next_cursor)
     stream.numbering.advance(1)
     return event
 
 
 def ensure_room(session: Session, stream: Stream) -> int:
     """Take another block when the last one is full (R15); how many events fit."""
-    if stream.numbering.room() == 0:
+    if stream.numbering.room == 0:
         block = session.blocks.take()
         stream.numbering.add_block(block)
         session.block_owners[block] = stream
-    return stream.numbering.room()
+    return stream.numbering.room
 
 
 def deliver(session: Session, stream: Stream, data: bytes, count: int) -> None:
     """Journal `count` events that already carry their cursors, and write them if somebody reads."""
-    numbering = stream.numbering
-    entry = Entry(numbering.next_position, count, numbering.next_cursor(), data)
-    stream.journal.append(entry)
+    numbering, journal = stream.numbering, stream.journal
+    journal.append(Entry(numbering.next_position, count, numbering.next_cursor, data))
     numbering.advance(count)
     stream.relayed += count
     session.do(Relayed(count))
     if stream.client is ClientHalf.ATTACHED and stream.exchange is not None:
         session.do(Write(stream.exchange, data))
         stream.last_write_at = session.now
-        stream.journal.written_to = numbering.next_position
-    if stream.journal.size > session.policy.journal_stream_bytes or stream.journal.is_exceeding:
+        journal.written_to = numbering.next_position
+    if journal.size > session.policy.journal_stream_bytes or journal.is_exceeding:
         _keep_within_limits(session, stream)
 
 
 def deliver_message(session: Session, stream: Stream, data: bytes) -> None:
     """`deliver` for one message of the proxy's own making."""
     ensure_room(session, stream)
-    deliver(session, stream, sse.message(data, stream.numbering.next_cursor()), 1)
+    deliver(session, stream, sse.message(data, stream.numbering.next_cursor), 1)
 
 
 def _keep_within_limits(session: Session, stream: Stream) -> None:
@@ -156,7 +155,7 @@ def finish(session: Session, stream: Stream) -> None:
     """
     if stream.exchange is None:
         if stream.client is ClientHalf.DONE or not stream.has_id:
-            session.set_timer("retain", stream.handle, session.policy.retain_s)
+            session.finished.append(stream)
         return
     session.end_answer(release(session, stream))
     stream.move_client(ClientInput.FINISHED)
@@ -165,11 +164,11 @@ def finish(session: Session, stream: Stream) -> None:
 
 
 def respond(session: Session, stream: Stream, status: int, headers: Headers, body: bytes) -> None:
-    """Answer a stream's POST whole; the stream is done with its client."""
+    """Answer a stream's POST whole. No cursor leads to the stream: nothing of it is kept."""
     if stream.exchange is not None:
         session.do(Respond(release(session, stream), status, headers, body))
         stream.move_client(ClientInput.FINISHED)
-    session.set_timer("retain", stream.handle, session.policy.retain_s)
+    session.finished.append(stream)
 
 
 def fail(session: Session, stream: Stream, code: int, reason: str) -> None:
@@ -271,7 +270,7 @@ def left(session: Session, exchange: int) -> None:
     else:
         stream.move_client(ClientInput.LEFT_WITHOUT_ID)
     session.clear_timer("wait", stream.handle)
-    if stream.up is Up.WAITING:
+    if stream.up is Up.WAITING and stream.client is ClientHalf.DONE:
         _abandon(session, stream)
         return
     adjust_flow(session, stream)
@@ -345,14 +344,15 @@ def sse_headers(session: Session) -> Headers:
 def error_stream(session: Session, exchange: int, stone: Tombstone) -> None:
     """A cursor of a stream that is gone: 200, and an error for each id it owed (R13)."""
     block = session.blocks.take()
-    session.tombstones[block] = stone
+    first = cursor.mint(block, 0)
+    session.tombstones[block] = replace(stone, last_cursor=first + len(stone.ids))
     session.do(OpenAnswer(exchange, 200, sse_headers(session)))
-    events: list[bytes] = []
-    for position, request_id in enumerate(stone.ids):
+    events = [sse.priming(first)] if may_prime(session) else []
+    for position, request_id in enumerate(stone.ids, 1):
         data = {"reason": "expired", "generation": session.current.number}
         text = "epochgate: outcome unknown (expired)"
         error = jsonrpc.error_response(request_id, OUTCOME_UNKNOWN, text, data)
-        events.append(sse.message(error, (block << 20) + position))
+        events.append(sse.message(error, first + position))
     session.do(EndAnswer(exchange, b"".join(events)))
 
 
@@ -396,8 +396,7 @@ def forget(session: Session, stream: Stream) -> None:
     stream.journal.clear()
     _bury(session, stream)
     for owed in stream.owed:
-        stream.generation.stamps.pop(owed.key, None)
-        stream.generation.tokens.pop(owed.token_key or b"", None)
+        _retire(session, stream, owed)
     if session.standalone is stream:
         session.standalone = None
     if stream.successor is not None:
@@ -406,11 +405,23 @@ def forget(session: Session, stream: Stream) -> None:
         forget(session, stream.predecessor)  # its cursors lead nowhere any more
 
 
+def _retire(session: Session, stream: Stream, owed: Owed) -> None:
+    """Keep only that the stamp was answered; a task's token lives on with its task (R30)."""
+    generation = stream.generation
+    if generation.stamps.pop(owed.key, None) is not None and owed.is_stamped:
+        generation.retire(owed.key, session.now)
+    key = owed.token_key
+    if key is None or owed.message.is_task_augmented():
+        return
+    if generation.tokens.pop(key, None) is not None and owed.is_stamped:
+        generation.retire(key, session.now)
+
+
 def _bury(session: Session, stream: Stream) -> None:
     if not stream.numbering.blocks:
         return
     # At the last event of a superseded stream its client still waits for the answer.
-    last_cursor = stream.numbering.next_cursor() - 1 if stream.successor is None else -1
+    last_cursor = stream.numbering.next_cursor - 1 if stream.successor is None else -1
     stone = Tombstone(tuple(owed.id for owed in stream.owed), last_cursor, not stream.is_request)
     for block, _ in stream.numbering.blocks:
         session.block_owners.pop(block, None)

@@ -5,10 +5,10 @@ Decided for each request: one endpoint may serve sessions and the stateless revi
 
 from __future__ import annotations
 
-from enum import Enum
 from functools import cache
 
 from epochgate.core import http
+from epochgate.core.enums import Enum
 from epochgate.core.http import Headers
 from epochgate.core.jsonrpc import Body, Kind
 

@@ -7,7 +7,6 @@ three times and always. Nothing is concluded from others but that one came befor
 from __future__ import annotations
 
 import re
-from collections import deque
 
 from epochgate.core import sse
 from epochgate.core.verdict import IdStep
@@ -28,7 +27,7 @@ class EventIds:
         self._number = -1
         self._steps = 0
         self._is_stepping = True
-        self._recent: deque[bytes] = deque()
+        self._recent: list[bytes] = []
         self._recent_bytes = 0
 
     @property
@@ -43,7 +42,7 @@ class EventIds:
         self._recent.append(block)
         self._recent_bytes += len(block)
         while self._recent_bytes > _RECENT_BYTES and len(self._recent) > 1:
-            self._recent_bytes -= len(self._recent.popleft())
+            self._recent_bytes -= len(self._recent.pop(0))
 
     def step(self, event: sse.Event) -> IdStep:
         """Compare the id of an event on a resumed leg with those before it."""

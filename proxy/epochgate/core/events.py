@@ -7,8 +7,8 @@ way up `Host`, and has applied the `X-Forwarded-*` policy. Names keep the case t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
+from epochgate.core.enums import Enum
 from epochgate.core.http import Headers
 from epochgate.core.jsonrpc import Body
 

@@ -103,7 +103,7 @@ def _claim_of_response(stream: Stream, message: Message) -> tuple[Claim, Owed | 
         return Claim.IDLESS_ERROR, None
     found = _find(stream.generation.stamps, message.id)
     if found is None:
-        return Claim.UNKNOWN_ANSWER, None
+        return (Claim.LATE if _is_retired(stream, message.id) else Claim.UNKNOWN_ANSWER), None
     if found.owed.state is OwedState.ANSWERED:
         return Claim.LATE, found.owed
     if found.stream is not stream:
@@ -114,11 +114,15 @@ def _claim_of_response(stream: Stream, message: Message) -> tuple[Claim, Owed | 
 def _claim_of_progress(stream: Stream, token: bytes) -> tuple[Claim, Owed | None]:
     found = _find(stream.generation.tokens, token)
     if found is None:
-        return Claim.UNKNOWN_PROGRESS, None
+        return (Claim.LATE if _is_retired(stream, token) else Claim.UNKNOWN_PROGRESS), None
     is_task = found.owed.message.is_task_augmented()
     if found.owed.state is OwedState.ANSWERED and not is_task:
         return Claim.LATE, found.owed
     return (Claim.PROGRESS if found.stream is stream else Claim.ELSEWHERE_PROGRESS), found.owed
+
+
+def _is_retired(stream: Stream, text: bytes) -> bool:
+    return jsonrpc.stamp_key(text) in stream.generation.retired
 
 
 def _find(table: dict[bytes, Stamped], text: bytes) -> Stamped | None:

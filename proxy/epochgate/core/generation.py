@@ -6,6 +6,7 @@ and the epoch are looked up here and never across generations (R19, R30).
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,10 @@ from epochgate.core.epoch import Epoch
 
 if TYPE_CHECKING:
     from epochgate.core.stream import Owed, Stream
+
+
+RETIRED_S = 60.0  # how long servers were seen to send progress of an answered request (W1)
+MAX_RETIRED = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +38,18 @@ class Generation:
     stamps: dict[bytes, Stamped] = field(default_factory=dict)
     tokens: dict[bytes, Stamped] = field(default_factory=dict)
     asked: dict[bytes, bool] = field(default_factory=dict)  # server request id -> is it open
+    retired: dict[bytes, float] = field(default_factory=dict)  # key of an answered stamp -> until when
     is_gone: bool = False
     has_state: bool = False  # it completed a call of a tool that is not read-only (R21)
     is_ended: bool = False  # a DELETE was sent, or another generation lives under its upstream id
     last_sign_of_life: float = 0.0
+
+    def retire(self, key: bytes, now: float) -> None:
+        """A stamp's request was answered: for a while what carries it is late, later it is foreign."""
+        self.retired[key] = now + RETIRED_S
+        for oldest, until in list(itertools.islice(self.retired.items(), 2)):
+            if until <= now or len(self.retired) > MAX_RETIRED:
+                del self.retired[oldest]
 
     def __repr__(self) -> str:
         return f"<Generation {self.number}{' gone' if self.is_gone else ''}>"

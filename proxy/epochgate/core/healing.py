@@ -16,12 +16,12 @@ from epochgate.core import answers, clientleg, epoch, heal, http, jsonrpc, reiss
 from epochgate.core.commands import HealBegun, HealEnded
 from epochgate.core.events import RequestHead
 from epochgate.core.generation import Generation
-from epochgate.core.heal import InitializeResult, RestoreStep
+from epochgate.core.heal import RestoreStep
 from epochgate.core.inquiry import Outcome
 from epochgate.core.policy import Stamps
 from epochgate.core.states import SessionInput, SessionState, Up
 from epochgate.core.stream import Restart, Stream
-from epochgate.core.upward import stamp_again
+from epochgate.core.upward import anchor_token, back_off, stamp_again
 
 if TYPE_CHECKING:
     from epochgate.core.session import Session
@@ -42,7 +42,6 @@ class Heal:
     head: RequestHead
     attempts: int = 0
     new: Generation | None = None
-    result: InitializeResult = field(default_factory=InitializeResult)
     result_raw: bytes = b""
     changes: tuple[str, ...] = ()
     steps: list[RestoreStep] = field(default_factory=list)
@@ -123,7 +122,7 @@ def _compare(session: Session, run: Heal, outcome: Outcome) -> None:
         restarting.end_upstream(session, run.new)
         _give_up(session, run, comparison.incompatible)
         return
-    run.result, run.result_raw, run.changes = result, result_raw, comparison.changes
+    run.result_raw, run.changes = result_raw, comparison.changes
     if session.has_initialized:
         _send_initialized(session, run, run.new)
     else:
@@ -222,7 +221,6 @@ def _commit(session: Session, run: Heal) -> None:
     if run.new.upstream_id == old.upstream_id:
         old.is_ended = True
     session.generations.append(run.new)
-    session.initialize_result = run.result
     session.initialize_result_raw = run.result_raw
     session.persist_session(lambda: _committed(session, run, old))
 
@@ -234,7 +232,8 @@ def _committed(session: Session, run: Heal, old: Generation) -> None:
     session.move(SessionInput.COMMITTED)
     seconds = session.now - run.began_at
     session.do(HealEnded(run.trigger, "healed", session.current.number, seconds, run.changes))
-    waiting = [stream for stream in session.streams.values() if stream.up is Up.WAITING]
+    streams = session.streams.values()
+    waiting = [stream for stream in streams if stream.up is Up.WAITING and stream.is_durable]
     for stream in list(session.streams.values()):
         if stream.is_request and stream.up is Up.VOID:
             restarting.attend_after_commit(session, stream)
@@ -260,6 +259,7 @@ def release(session: Session, stream: Stream) -> None:
     stream.generation = session.current
     states = [owed.state for owed in stream.owed]
     stream.owed = [stamp_again(session, stream, owed) for owed in stream.owed]
+    anchor_token(stream, stream.owed)
     for owed, state in zip(stream.owed, states, strict=True):
         owed.state = state
     stream.failing_since = None
@@ -317,7 +317,7 @@ def _try_again(session: Session, run: Heal) -> None:
     if not _is_wanted(session):
         _park(session, run)
         return
-    delay = min(_FIRST_BACKOFF_S * 2**run.attempts, _LAST_BACKOFF_S)
+    delay = back_off(_FIRST_BACKOFF_S, _LAST_BACKOFF_S, run.attempts)
     run.attempts += 1
     run.new = None
     session.set_timer("heal", 0, delay)

@@ -104,8 +104,7 @@ def _refuse_reopening(session: Session, event: PostArrived, requests: tuple[Mess
 
 def _take_request(session: Session, event: PostArrived, *, is_waiting: bool) -> None:
     assert event.body is not None
-    running = sum(not stream.is_over for stream in session.streams.values())
-    if running >= session.policy.max_streams:
+    if session.running >= session.policy.max_streams:
         _answer_limit(session, event)
         return
     stream = session.new_stream(StreamKind.REQUEST, event.head)
@@ -123,6 +122,7 @@ def _begin(session: Session, stream: Stream, *, is_waiting: bool) -> None:
     """What is owed is durable: send it, or wait for a heal (R16, R24)."""
     if stream.up is not Up.WAITING:
         return
+    stream.is_durable = True
     if session.state is SessionState.LIVE:
         if stream.generation is session.current:
             answers.send_post(session, stream)

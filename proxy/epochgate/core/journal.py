@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from epochgate.core import cursor
 from epochgate.core.cursor import BLOCK_SPAN
@@ -31,15 +31,14 @@ class Budget:
     def add(self, size: int) -> None:
         self.used += size
         if self._wider is not None:
-            self._wider.add(size)
+            self._wider.used += size
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """`count` events from position `first` on, with their cursors, as they were written."""
+class Entry(NamedTuple):
+    """`events` events from position `first` on, with their cursors, as they were written."""
 
     first: int
-    count: int
+    events: int
     first_cursor: int
     data: bytes
 
@@ -63,8 +62,9 @@ class Journal:
 
     def append(self, entry: Entry) -> None:
         self._entries.append(entry)
-        self.size += len(entry.data)
-        self._budget.add(len(entry.data))
+        size = len(entry.data)
+        self.size += size
+        self._budget.add(size)
 
     def trim(self, limit: int) -> bool:
         """Evict written entries, oldest first, until at most `limit` bytes are held.
@@ -74,11 +74,11 @@ class Journal:
         has_evicted = False
         while self.size > limit and self._entries:
             oldest = self._entries[0]
-            if oldest.first + oldest.count > self.written_to:
+            if oldest.first + oldest.events > self.written_to:
                 break
             self._entries.popleft()
             self._release(oldest)
-            self.evicted_to = oldest.first + oldest.count
+            self.evicted_to = oldest.first + oldest.events
             has_evicted = True
         return has_evicted
 
@@ -93,7 +93,7 @@ class Journal:
         for entry in self._entries:
             if entry.first > position:
                 blocks.append(entry.data)
-            elif entry.first + entry.count - 1 > position:
+            elif entry.first + entry.events - 1 > position:
                 blocks.append(_cut(entry, position))
         return blocks
 
@@ -122,29 +122,26 @@ def _cut(entry: Entry, position: int) -> bytes:
 class Numbering:
     """Which cursors a stream has given out: its blocks, each with the position it began at (R15)."""
 
-    __slots__ = ("_blocks", "next_position")
+    __slots__ = ("_blocks", "next_cursor", "next_position", "room")
 
     def __init__(self) -> None:
         self._blocks: list[tuple[int, int]] = []
         self.next_position = 0
+        self.next_cursor = 0
+        self.room = 0  # events that fit in the current block; at 0 a block must be added
 
     @property
     def blocks(self) -> list[tuple[int, int]]:
         """(block, position of its first event), in the order they were taken."""
         return self._blocks
 
-    def room(self) -> int:
-        """How many events fit in the current block; 0 when a block must be added."""
-        if not self._blocks:
-            return 0
-        return BLOCK_SPAN - (self.next_position - self._blocks[-1][1])
-
     def add_block(self, block: int) -> None:
         self._blocks.append((block, self.next_position))
-
-    def next_cursor(self) -> int:
-        block, first = self._blocks[-1]
-        return cursor.mint(block, self.next_position - first)
+        self.next_cursor = cursor.mint(block, 0)
+        self.room = BLOCK_SPAN
 
     def advance(self, count: int) -> None:
+        """`count` events, at most `room`, were given the next cursors."""
         self.next_position += count
+        self.next_cursor += count
+        self.room -= count

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 
 import msgspec
 
+from epochgate.core.enums import Enum
 from epochgate.core.jsontext import (
     Members,
     Span,

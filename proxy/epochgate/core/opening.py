@@ -149,7 +149,7 @@ def _settle(session: Session, attempt: Opening, message: Message | None) -> None
     )
     session.add_generation(upstream_id, stated)
     session.visible_id = upstream_id
-    session.initialize_result, session.initialize_result_raw = result, result_raw
+    session.initialize_result_raw = result_raw
     session.persist_session(lambda: _relay(session, attempt))
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 
 import msgspec
 
 from epochgate.core import jsonrpc
+from epochgate.core.enums import Enum
 from epochgate.core.policy import Policy, Reissue
 from epochgate.core.stream import Owed, OwedState
 

@@ -7,6 +7,7 @@ other block is taken apart and each message is judged.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 MARK = "dev.epochgate/restart"
 UNPROVEN = "dev.epochgate/unproven"
-_UNUSUAL = (b'"id"', b'"requestId"', b'"error"', b"\\u006", b"\\u007")  # keys may be escaped
+_ESCAPED_KEY = re.compile(rb"\\u00[67]")  # a letter of a key, hidden from byte searches
 _OWN_EVENTS = (b"prime", b"close")  # of the Go server: framing, no messages
 _WORST = (Verdict.RESTART, Verdict.DROP, Verdict.RELAY)
 
@@ -32,7 +33,7 @@ _WORST = (Verdict.RESTART, Verdict.DROP, Verdict.RELAY)
 def take_block(session: Session, stream: Stream, block: bytes) -> None:
     """Take the whole events of one read."""
     stream.announced_retry_ms = None
-    if stream.leg_kind is Leg.UNBROKEN and _take_whole(session, stream, block):
+    if stream.leg_kind is Leg.UNBROKEN and stream.restart is None and _take_whole(session, stream, block):
         return
     _take_apart(session, stream, block)
 
@@ -41,7 +42,9 @@ def take_block(session: Session, stream: Stream, block: bytes) -> None:
 
 
 def _take_whole(session: Session, stream: Stream, block: bytes) -> bool:
-    if stream.restart is not None or any(key in block for key in _UNUSUAL):
+    if b'"id"' in block or b'"requestId"' in block or b'"error"' in block:
+        return False  # a response, a question, a cancel
+    if b"\\u00" in block and _ESCAPED_KEY.search(block) is not None:
         return False
     if not _is_epoch_usual(session, stream, block):
         return False
@@ -51,8 +54,9 @@ def _take_whole(session: Session, stream: Stream, block: bytes) -> bool:
         if replaced is None:
             return False
         block = replaced
-    room = clientleg.ensure_room(session, stream)
-    first = stream.numbering.next_cursor()
+    numbering = stream.numbering
+    room = numbering.room or clientleg.ensure_room(session, stream)
+    first = numbering.next_cursor
     stamped = sse.stamp_cursors(block, first)
     if stamped is not None:
         data, count = stamped
@@ -85,14 +89,12 @@ def _is_epoch_usual(session: Session, stream: Stream, block: bytes) -> bool:
 
 def _with_token(stream: Stream, block: bytes) -> bytes | None:
     """The block with the client's progress token put back; None unless every token is this one."""
-    if len(stream.owed) != 1 or stream.owed[0].token_stamp is None:
+    tokens = stream.token_back
+    if tokens is None or stream.owed[0].state is not OwedState.OPEN:
         return None
-    owed = stream.owed[0]
-    assert owed.token_stamp is not None
-    anchored = b'"progressToken":%b' % owed.token_stamp
-    if owed.state is not OwedState.OPEN or block.count(b'"progressToken"') != block.count(anchored):
+    if block.count(b'"progressToken"') != block.count(tokens[0]):
         return None
-    return block.replace(anchored, b'"progressToken":%b' % (owed.message.token or b"null"))
+    return block.replace(*tokens)
 
 
 # --- one by one -------------------------------------------------------------------------------------
@@ -126,7 +128,7 @@ class _Outgoing:
         if len(self._events) == room:
             self.flush()
             clientleg.ensure_room(self._session, self._stream)
-        cursor = self._stream.numbering.next_cursor() + len(self._events)
+        cursor = self._stream.numbering.next_cursor + len(self._events)
         self._events.append(sse.with_cursor(raw, cursor))
 
     def flush(self) -> None:
@@ -156,7 +158,7 @@ def _take_message(session: Session, stream: Stream, event: sse.Event, out: _Outg
     readings = [evidence.read(session, stream, message, event) for message in body.messages]
     rulings = [evidence.rule(reading) for reading in readings]
     ruling = min(rulings, key=lambda one: _WORST.index(one.verdict))
-    stream.has_leg_event = True
+    stream.has_leg_event = stream.has_leg_event or stream.leg_kind is not Leg.UNBROKEN
     if ruling.verdict is Verdict.RESTART:
         out.flush()
         restarting.restart(session, stream, ruling, readings)

@@ -362,7 +362,9 @@ def _succeed(session: Session, stream: Stream, allowed: list[Owed]) -> Stream:
     successor.not_run_reissues = stream.not_run_reissues + (1 if stream.is_not_run else 0)
     successor.client_head = stream.client_head
     successor.sent_at = session.now
-    if not stream.is_not_run:
+    if stream.is_not_run:
+        successor.restart, successor.is_mute = stream.restart, stream.is_mute  # of an earlier run
+    else:
         _count_discarded(session, stream)
         discarded = stream.relayed + (stream.restart.discarded_events if stream.restart is not None else 0)
         successor.restart = Restart(_reason(stream), session.current.number, discarded, reissued=True)
@@ -399,12 +401,13 @@ def _hand_over(session: Session, stream: Stream, successor: Stream) -> None:
     session.clear_timer("hold", stream.handle)
     stream.move_client(ClientInput.FINISHED)
     clientleg.watch(session, successor)
-    if successor.restart is None:
-        return
+    if successor.restart is stream.restart:
+        return  # it did not run: what was told of an earlier run still holds
+    assert successor.restart is not None
     if can_notify(session):
         clientleg.deliver_message(session, successor, notice(successor.restart))
     else:
-        successor.is_mute = stream.relayed > 0
+        successor.is_mute = stream.is_mute or stream.relayed > 0
 
 
 def can_notify(session: Session) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from epochgate.core import answers, clientleg, healing, intake, opening, restarting, silence
-from epochgate.core.commands import EndAnswer, Forget, Persist, SendUpstream, StateChanged, Step, Write
+from epochgate.core.commands import EndAnswer, Fact, Forget, Persist, SendUpstream, StateChanged, Step, Write
 from epochgate.core.cursor import Blocks
 from epochgate.core.epoch import Epoch
 from epochgate.core.events import (
@@ -32,7 +32,7 @@ from epochgate.core.events import (
     RequestHead,
 )
 from epochgate.core.generation import Generation, Question
-from epochgate.core.heal import InitializeResult
+from epochgate.core.heal import InitializeResult, read_initialize_result
 from epochgate.core.http import Headers
 from epochgate.core.inquiry import Inquiry, Outcome
 from epochgate.core.journal import Budget
@@ -64,7 +64,6 @@ class Session:
         # the client
         self.visible_id = b""
         self.initialize: Message | None = None
-        self.initialize_result = InitializeResult()
         self.initialize_result_raw = b""
         self.client_version = ""  # the revision that the client asked for
         self.has_initialized = False
@@ -87,6 +86,8 @@ class Session:
         # streams
         self.streams: dict[int, Stream] = {}
         self.standalone: Stream | None = None
+        self.running = 0  # request streams that are not over
+        self.finished: list[Stream] = []  # to be forgotten when the event is dealt with
         self.tombstones: dict[int, clientleg.Tombstone] = {}
         self.block_owners: dict[int, Stream] = {}
         self.blocks = Blocks(entropy(32))
@@ -96,6 +97,7 @@ class Session:
         self.opening: opening.Opening | None = None
         self.legs: dict[int, Stream | Inquiry | opening.Opening] = {}
         self.timers: dict[TimerKey, float] = {}
+        self.has_new_deadline = False  # some timer was set since the driver looked last
         self.drain_until: float | None = None
         self._steps: list[Step] = [StateChanged("session", None, self.state.value)]
         self._durable: dict[int, Callable[[], None]] = {}
@@ -112,7 +114,7 @@ class Session:
         self.now = now
         match event:
             case LegRead(leg, data):
-                self._leg_read(leg, data)
+                return self.read(leg, data, now)
             case LegAnswered():
                 self._leg_answered(event)
             case LegEnded():
@@ -137,6 +139,23 @@ class Session:
                 self._fire_timers()
             case DrainBegun(until):
                 clientleg.begin_drain(self, until)
+        return self._take_steps()
+
+    def read(self, leg: int, data: bytes, now: float) -> list[Step]:
+        """`handle` for the event that comes most: one read of a leg."""
+        self.now = now
+        use = self.legs.get(leg)
+        if isinstance(use, Stream):
+            answers.read(self, use, data)
+        elif isinstance(use, Inquiry):
+            self._settle(leg, use, use.read(data))
+        elif use is not None:
+            opening.read(self, use, data)
+        return self._take_steps()
+
+    def _take_steps(self) -> list[Step]:
+        while self.finished:
+            clientleg.forget(self, self.finished.pop())
         steps, self._steps = self._steps, []
         return steps
 
@@ -150,16 +169,25 @@ class Session:
     def current(self) -> Generation:
         return self.generations[-1]
 
+    @property
+    def initialize_result(self) -> InitializeResult:
+        """What the server said at `initialize`, read anew: it is asked for at a heal only."""
+        return read_initialize_result(self.initialize_result_raw) or InitializeResult()
+
     def do(self, step: Step) -> None:
         self._steps.append(step)
 
     def end_answer(self, exchange: int) -> None:
         """End an answer; what was written to it last goes out in one write with the final chunk."""
-        last = self._steps[-1] if self._steps else None
-        if isinstance(last, Write) and last.exchange == exchange:
-            self._steps[-1] = EndAnswer(exchange, last.data)
-        else:
-            self._steps.append(EndAnswer(exchange))
+        for at in range(len(self._steps) - 1, -1, -1):
+            step = self._steps[at]
+            if isinstance(step, Write) and step.exchange == exchange:
+                del self._steps[at]
+                self.do(EndAnswer(exchange, step.data))
+                return
+            if not isinstance(step, Fact):
+                break
+        self.do(EndAnswer(exchange))
 
     def move(self, event: SessionInput) -> None:
         """The one place where the session's state changes."""
@@ -170,8 +198,10 @@ class Session:
 
     def move_stream(self, stream: Stream, event: UpInput) -> None:
         """Move a stream's upstream half, and say so."""
-        old = stream.up
+        old, was_over = stream.up, stream.is_over
         stream.move(event)
+        if stream.is_over and not was_over:
+            self.running -= stream.is_request
         if old is not stream.up:
             self.do(StateChanged(stream.kind.value, old.value, stream.up.value))
 
@@ -191,6 +221,7 @@ class Session:
 
     def set_timer(self, name: str, of: int, after: float) -> None:
         self.timers[name, of] = self.now + after
+        self.has_new_deadline = True
 
     def clear_timer(self, name: str, of: int) -> None:
         self.timers.pop((name, of), None)
@@ -217,6 +248,7 @@ class Session:
     def new_stream(self, kind: Kind, head: RequestHead) -> Stream:
         stream = Stream(self.number(), kind, self.current, head, self.budget)
         self.streams[stream.handle] = stream
+        self.running += stream.is_request
         self.do(StateChanged(kind.value, None, stream.up.value))
         return stream
 
@@ -279,15 +311,6 @@ class Session:
                 opening.answered(self, attempt, event.status, event.headers)
             case None:
                 pass  # dropped while the answer was on its way
-
-    def _leg_read(self, leg: int, data: bytes) -> None:
-        use = self.legs.get(leg)
-        if isinstance(use, Stream):
-            answers.read(self, use, data)
-        elif isinstance(use, Inquiry):
-            self._settle(leg, use, use.read(data))
-        elif use is not None:
-            opening.read(self, use, data)
 
     def _leg_ended(self, event: LegEnded) -> None:
         match self.legs.pop(event.leg, None):

@@ -14,7 +14,7 @@ from epochgate.core.events import LegEnd, RequestHead
 from epochgate.core.generation import Generation
 from epochgate.core.states import ClientHalf, ClientInput, Up, UpInput
 from epochgate.core.stream import Kind, Stream
-from epochgate.core.upward import headers_of_get
+from epochgate.core.upward import back_off, headers_of_get
 from epochgate.core.verdict import OUTSIDE, Leg, Ruling, Scope, Shape
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def voided(session: Session, stream: Stream, ruling: Ruling) -> None:
     if ruling.scope is Scope.SESSION:
         restarting.lose(session, stream.generation, ruling.reason, stream.head)
         return
-    delay = min(_FIRST_BACKOFF_S * 2**stream.attempts, _LAST_BACKOFF_S)
+    delay = back_off(_FIRST_BACKOFF_S, _LAST_BACKOFF_S, stream.attempts)
     stream.attempts += 1
     session.set_timer("reopen", stream.handle, delay)
 

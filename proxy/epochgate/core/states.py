@@ -8,9 +8,9 @@ tables in the docs are generated from these.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
 from typing import TypeVar
 
+from epochgate.core.enums import Enum
 from epochgate.core.errors import ImpossibleTransition
 
 

@@ -7,8 +7,8 @@ does not end the work, and an upstream that breaks does not end the answer.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import Enum
 
+from epochgate.core.enums import Enum
 from epochgate.core.eventids import EventIds
 from epochgate.core.events import RequestHead
 from epochgate.core.generation import Generation
@@ -136,9 +136,11 @@ class Stream:
         "header_epoch",
         "held_until",
         "ids",
+        "is_durable",
         "is_leg_paused",
         "is_mute",
         "is_not_run",
+        "is_over",
         "is_resume_counted",
         "is_stalled",
         "journal",
@@ -159,6 +161,7 @@ class Stream:
         "sent_at",
         "strikes",
         "successor",
+        "token_back",
         "up",
         "void_reason",
     )
@@ -174,6 +177,8 @@ class Stream:
         self.owed: list[Owed] = []
 
         self.up = Up.WAITING
+        self.is_durable = False  # what it owes is recorded: it may be sent (R16)
+        self.is_over = False  # its state is a terminal one
         self.leg: int | None = None
         self.leg_kind = Leg.UNBROKEN
         self.answer: Answer | None = None
@@ -202,6 +207,8 @@ class Stream:
         self.journal = Journal(budget)
         self.numbering = Numbering()
         self.relayed = 0
+        # The anchored progress token as it comes and as it goes on, of a stream with one request.
+        self.token_back: tuple[bytes, bytes] | None = None
 
         self.void_reason: Ruling | None = None
         self.is_not_run = False
@@ -222,10 +229,6 @@ class Stream:
     @property
     def is_request(self) -> bool:
         return self.kind is Kind.REQUEST
-
-    @property
-    def is_over(self) -> bool:
-        return self.up in TERMINAL
 
     @property
     def is_attached(self) -> bool:
@@ -264,6 +267,7 @@ class Stream:
     def move(self, event: UpInput) -> None:
         """The one place where the upstream half changes."""
         self.up = look_up(UPSTREAM, self.up, event)
+        self.is_over = self.up in TERMINAL
 
     def move_client(self, event: ClientInput) -> None:
         """The one place where the client half changes."""

@@ -17,16 +17,23 @@ if TYPE_CHECKING:
 
 _REPLACED = (http.SESSION_ID, http.LAST_EVENT_ID, b"accept-encoding")
 _OF_A_BODY = (b"content-type", b"content-encoding", b"content-language", b"content-md5", b"expect")
-_DIGESTS = (
-    b"signature",
-    b"signature-input",
-    b"digest",
-    b"content-digest",
-    b"content-md5",
-    b"content-encoding",
+_DIGESTS = frozenset(
+    (
+        b"signature",
+        b"signature-input",
+        b"digest",
+        b"content-digest",
+        b"content-md5",
+        b"content-encoding",
+    )
 )
 _LEAST_INT = 10**13  # a random 14-digit integer: exact in doubles and in 14-digit printers (R36)
 _LEAST_INT_31 = 10**9
+
+
+def back_off(first_s: float, last_s: float, attempts: int) -> float:
+    """Seconds to wait after so many failed attempts: doubled each time, up to `last_s`."""
+    return min(first_s * 2.0 ** min(attempts, 16), last_s)
 
 
 def headers_of_post(head: RequestHead, generation: Generation) -> Headers:
@@ -59,7 +66,17 @@ def _in_session(headers: Headers, generation: Generation) -> Headers:
 
 def make_owed(session: Session, stream: Stream, messages: tuple[Message, ...]) -> list[Owed]:
     """What a POST's requests are owed, each under stamps of its own in the stream's generation."""
-    return [_stamp(session, stream, message) for message in messages]
+    owed = [_stamp(session, stream, message) for message in messages]
+    anchor_token(stream, owed)
+    return owed
+
+
+def anchor_token(stream: Stream, owed: list[Owed]) -> None:
+    """Prepare the search for the progress token of a stream's only request (design, 15)."""
+    stream.token_back = None
+    if len(owed) == 1 and owed[0].token_stamp is not None and owed[0].message.token is not None:
+        key = b'"progressToken":'
+        stream.token_back = (key + owed[0].token_stamp, key + owed[0].message.token)
 
 
 def stamp_again(session: Session, stream: Stream, owed: Owed) -> Owed:
@@ -90,7 +107,7 @@ def _stamp(session: Session, stream: Stream, message: Message) -> Owed:
 def _can_be_stamped(session: Session, stream: Stream, message: Message) -> bool:
     if session.policy.stamp is Stamps.OFF or not message.is_rewritable or message.id is None:
         return False
-    if any(http.find(stream.head.headers, name) is not None for name in _DIGESTS):
+    if any(name.lower() in _DIGESTS for name, _ in stream.head.headers):
         return False
     texts = (message.id,) if message.token is None else (message.id, message.token)
     return all(jsonrpc.id_type(text) is not IdType.OTHER for text in texts)

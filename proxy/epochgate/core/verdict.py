@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from enum import Enum
 from functools import cache
 from typing import Any
+
+from epochgate.core.enums import Enum
 
 
 class Verdict(Enum):
@@ -274,7 +275,8 @@ MESSAGE_TABLE: tuple[Row, ...] = (
     _row(_V.DROP,    "foreign",           leg=Leg.UNBROKEN,
          claim=(Claim.UNKNOWN_ANSWER, Claim.UNKNOWN_PROGRESS, Claim.ELSEWHERE_ANSWER)),
     _row(_V.RESTART, "foreign_message",   _S.STREAM, leg=_AGAIN,
-         claim=(Claim.UNKNOWN_ANSWER, Claim.UNKNOWN_PROGRESS, Claim.ELSEWHERE_ANSWER, Claim.ELSEWHERE_PROGRESS)),
+         claim=(Claim.UNKNOWN_ANSWER, Claim.UNKNOWN_PROGRESS, Claim.ELSEWHERE_ANSWER,
+                Claim.ELSEWHERE_PROGRESS)),
     _row(_V.DROP,    "unproven",          leg=_AGAIN, claim=(Claim.IDLESS_ERROR, Claim.UNREADABLE)),
     # epoch (R1, R2, R3, R6, R7)
     _row(_V.RELAY,   "drift",             _S.SESSION, leg=Leg.UNBROKEN, epoch=Match.DIFFERENT,

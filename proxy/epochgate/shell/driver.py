@@ -7,7 +7,6 @@ the middle of a write) waits its turn.
 from __future__ import annotations
 
 import asyncio
-from collections import deque
 from typing import TYPE_CHECKING, assert_never
 
 from epochgate.core import commands as do
@@ -63,7 +62,7 @@ class Driver:
         self.label = ""
         self.told: dict[int, list[str]] = {}  # exchange -> what its log line tells
         self._gateway = gateway
-        self._events: deque[Event] = deque()
+        self._events: list[Event] = []
         self._is_busy = False
         self._exchanges: dict[int, Exchange] = {}
         self._legs: dict[int, Leg] = {}
@@ -89,13 +88,16 @@ class Driver:
     def feed(self, event: Event) -> None:
         """Take an event and everything that follows from it."""
         self._events.append(event)
-        if self._is_busy:
-            return
+        if not self._is_busy:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Handle the events that wait, then look at the clock."""
         self._is_busy = True
         loop = self._gateway.loop
         try:
             while self._events:
-                for step in self.core.handle(self._events.popleft(), loop.time()):
+                for step in self.core.handle(self._events.pop(0), loop.time()):
                     self._perform(step)
             self._is_busy = False
         finally:
@@ -125,7 +127,19 @@ class Driver:
         self.feed(LegAnswered(leg, status, headers))
 
     def leg_read(self, leg: int, data: bytes) -> None:
-        self.feed(LegRead(leg, data))
+        if self._is_busy or self._events:
+            self.feed(LegRead(leg, data))
+            return
+        self._is_busy = True
+        try:
+            for step in self.core.read(leg, data, self._gateway.loop.time()):
+                self._perform(step)
+            self._is_busy = False
+        finally:
+            if self._is_busy:
+                self._break_off()
+        if self._events or self.core.has_new_deadline:
+            self._go_on()
 
     def leg_ended(self, leg: int, end: LegEnd, error: str) -> None:
         self._legs.pop(leg, None)
@@ -224,6 +238,9 @@ class Driver:
     # --- time -----------------------------------------------------------------------------------
 
     def _set_timer(self) -> None:
+        if not self.core.has_new_deadline:
+            return
+        self.core.has_new_deadline = False
         at = self.core.next_deadline()
         if at is None:
             return
@@ -236,6 +253,7 @@ class Driver:
 
     def _ring(self) -> None:
         self._timer = None
+        self.core.has_new_deadline = True
         self.feed(DeadlineReached())
 
     def _forget(self) -> None:

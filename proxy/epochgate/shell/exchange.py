@@ -142,7 +142,9 @@ class Exchange:
 
     def write(self, data: bytes) -> None:
         """Write body bytes; empty bytes send the head alone if it still waits."""
-        if self.phase in STARTED:
+        if self.phase is Phase.CHUNKED and data and not self._head and self._has_body_out():
+            self._write_out(b"%x\r\n%b\r\n" % (len(data), data))
+        elif self.phase in STARTED:
             self._send(self._framed(data))
 
     def end(self, data: bytes = b"") -> None:
@@ -167,6 +169,11 @@ class Exchange:
         self.is_keep_alive = False
         if transport is not None:
             transport.abort()
+
+    def let_go(self) -> None:
+        """The request was taken over: hold its headers and body no longer than its owner does."""
+        self.raw_headers = ()
+        self.body = b""
 
     async def wait_done(self) -> None:
         """Return when the answer ended, was aborted, or the client left."""
@@ -225,10 +232,14 @@ class Exchange:
         return chunk(data) if self.phase is Phase.CHUNKED else data
 
     def _send(self, data: bytes) -> None:
-        transport = self._line.transport
         if self._head:
             data, self._head = self._head + data, b""
-        if not data or transport is None or transport.is_closing():
+        if data:
+            self._write_out(data)
+
+    def _write_out(self, data: bytes) -> None:
+        transport = self._line.transport
+        if transport is None or transport.is_closing():
             return
         transport.write(data)
         if self._line.writing_paused and not self._is_stalled and self.is_open:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import secrets
 import time
 
 from epochgate.core import http
@@ -25,6 +24,7 @@ from epochgate.core.session import Session
 from epochgate.observe.observer import Observer
 from epochgate.settings import Settings, UnknownSessions
 from epochgate.shell.driver import Driver
+from epochgate.shell.entropy import Entropy
 from epochgate.shell.exchange import Exchange
 from epochgate.shell.headers import Forwarding, fingerprint, request_headers
 from epochgate.shell.relay import relay
@@ -35,6 +35,7 @@ from epochgate.state.store import SessionStore
 _TEXT: Headers = ((b"Content-Type", b"text/plain; charset=utf-8"),)
 _SESSION_NOT_FOUND = b"session not found"
 _TOO_MANY_SESSIONS = b"the proxy holds as many sessions as it may"
+_MAX_SHARED_PAIRS = 4096  # what clients have in common is far less
 _RETRY_AFTER: Headers = ((b"Retry-After", b"5"),)
 
 
@@ -59,6 +60,8 @@ class Gateway:
         observer.metrics.watch_journal(lambda: self._journals.used)
         self._forwarding = Forwarding.from_texts(settings.trusted_proxies)
         self._credentials = tuple(name.lower().encode() for name in settings.credential_headers)
+        self._entropy = Entropy()
+        self._pairs: dict[tuple[bytes, bytes], tuple[bytes, bytes]] = {}
         self._stateless = frozenset(name.encode() for name in settings.stateless_revisions)
         self._sessions: dict[tuple[bytes, bytes], Driver] = {}
         self._opening: set[Driver] = set()
@@ -118,7 +121,7 @@ class Gateway:
             exchange.respond(503, (*_TEXT, *_RETRY_AFTER), _TOO_MANY_SESSIONS)
             return TrafficClass.PLAIN, "", []
         budget = Budget(self._policy.journal_session_bytes, self._journals)
-        core = Session(self._policy, secrets.randbits, budget)
+        core = Session(self._policy, self._entropy, budget)
         driver = Driver(self, core, self._host(exchange))
         self._opening.add(driver)
         answer = await self._in_session(exchange, headers, body, driver)
@@ -129,10 +132,12 @@ class Gateway:
     ) -> tuple[TrafficClass, str, list[str]]:
         head = RequestHead(
             exchange.target,
-            self._forwarded(exchange, headers),
+            self._shared(self._forwarded(exchange, headers)),
             fingerprint(headers, exchange.target, self._credentials),
         )
-        driver.admit(exchange, _event(exchange, head, body))
+        event = _event(exchange, head, body)
+        exchange.let_go()
+        driver.admit(exchange, event)
         await exchange.wait_done()
         return TrafficClass.SESSION, driver.label, driver.told.pop(exchange.id, [])
 
@@ -167,6 +172,12 @@ class Gateway:
     def _key(self, exchange: Exchange, headers: Headers) -> tuple[bytes, bytes] | None:
         session_id = http.find(headers, http.SESSION_ID)
         return None if session_id is None else (exchange.target.partition(b"?")[0], session_id)
+
+    def _shared(self, headers: Headers) -> Headers:
+        """The headers, with pairs that other sessions have too held once for all."""
+        if len(self._pairs) > _MAX_SHARED_PAIRS:
+            self._pairs.clear()
+        return tuple([self._pairs.setdefault(pair, pair) for pair in headers])
 
     def _host(self, exchange: Exchange) -> bytes | None:
         match self._settings.host:

@@ -125,11 +125,13 @@ def fingerprint(
 
     `Authorization`, `Cookie`, the query of `target` and `credential_headers` (lower case).
     """
+    wanted = (b"authorization", b"cookie", *credential_headers)
+    found = sorted(
+        (wanted.index(lowered), value) for name, value in headers if (lowered := name.lower()) in wanted
+    )
     digest = blake2s(target.partition(b"?")[2], digest_size=FINGERPRINT_BYTES)
-    for wanted in (b"authorization", b"cookie", *credential_headers):
-        for name, value in headers:
-            if len(name) == len(wanted) and name.lower() == wanted:
-                digest.update(b"\0%b\0%d\0%b" % (wanted, len(value), value))
+    for at, value in found:
+        digest.update(b"\0%b\0%d\0%b" % (wanted[at], len(value), value))
     return digest.digest()
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Protocol
 
+from tests.properties.simulation.calls import Call, Seen
 from tests.properties.simulation.clock import Clock
 from tests.properties.simulation.events import EventReader
 from tests.properties.simulation.host import Exchange
-from tests.properties.simulation.payload import Json, Origin, find_origin
+from tests.properties.simulation.payload import Json
 from tests.properties.simulation.traits import ClientTraits
 from tests.properties.simulation.wire import Pairs, Sink
 
@@ -24,74 +24,6 @@ class Network(Protocol):
     def request(
         self, client: Client, method: str, headers: dict[str, str], body: bytes, sink: Sink
     ) -> Exchange: ...
-
-
-@dataclass
-class Seen:
-    """A message as the client saw it."""
-
-    message: Json
-    cursor: bytes | None
-    at: float
-    leg: int
-
-    @property
-    def origin(self) -> Origin | None:
-        return find_origin(self.message)
-
-    @property
-    def is_response(self) -> bool:
-        return "id" in self.message and "method" not in self.message
-
-    @property
-    def is_question(self) -> bool:
-        return "id" in self.message and "method" in self.message
-
-    @property
-    def is_notice(self) -> bool:
-        params = self.message.get("params", {})
-        return self.message.get("method") == "notifications/message" and params.get("logger") == "epochgate"
-
-    @property
-    def mark(self) -> Json | None:
-        """The restart mark of an answer, if it carries one."""
-        result, error = self.message.get("result", {}), self.message.get("error", {})
-        place = result.get("_meta") or error.get("data") or {}
-        found = place.get("dev.epochgate/restart") if isinstance(place, dict) else None
-        return found if isinstance(found, dict) else None
-
-    @property
-    def is_unproven(self) -> bool:
-        return "dev.epochgate/unproven" in (self.message.get("result", {}).get("_meta") or {})
-
-
-@dataclass
-class Call:
-    """One tools/call and everything the client knows about it."""
-
-    key: str
-    rid: Any
-    tool: str
-    token: Any
-    sent_at: float
-    seen: list[Seen] = field(default_factory=list)
-    cursor: bytes | None = None
-    retry_s: float | None = None
-    leg: ClientLeg | None = None
-    resumes: int = 0
-    cancelled_at: float | None = None
-    lost: str | None = None  # why no answer can reach the client, through no fault of the proxy
-    refused: list[int] = field(default_factory=list)  # statuses that ended its attempts
-    away_s: float | None = None
-    was_duplicated: bool = False
-
-    @property
-    def answers(self) -> list[Seen]:
-        return [seen for seen in self.seen if seen.is_response]
-
-    @property
-    def is_settled(self) -> bool:
-        return bool(self.answers or self.lost or self.refused)
 
 
 class ClientLeg:
@@ -156,6 +88,7 @@ class Client:
         self.questions: dict[Any, int] = {}
         self._standalone_cursor: bytes | None = None
         self.standalone_leg: ClientLeg | None = None
+        self.is_standalone_refused = False
         self.blind_opens = 0  # GETs without a cursor: what was written to an earlier leg is not asked for
         self._next_id = 0
         self._legs = 0
@@ -321,6 +254,7 @@ class Client:
 
     def _end_standalone(self, leg: ClientLeg) -> None:
         if leg.status in (400, 404, 405) or self.is_deleted:
+            self.is_standalone_refused = True
             return
         delay = self.rng.choice((0.0, 1.0, 5.0)) if leg.events else 15.0
         self.clock.after(delay, lambda: self._open_standalone(self._standalone_cursor))

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, TypeVar
 from tests.properties.simulation.wire import FOREVER
 
 if TYPE_CHECKING:
-    from tests.properties.simulation.client import Call, Client
+    from tests.properties.simulation.calls import Call
+    from tests.properties.simulation.client import Client
     from tests.properties.simulation.connection import Connection
     from tests.properties.simulation.host import Exchange
     from tests.properties.simulation.world import World
 
 LAST_FAULT_S = 60.0
+NEVER_S = 1e6
 Item = TypeVar("Item")
 
 CLIENT = ("client_cut", "client_cut", "client_arm", "client_arm", "duplicate_return", "client_stall", "away")
@@ -192,7 +194,7 @@ class Faults:
         self.world.trace.add(self.world.clock.now, "##", f"and then: {cut()}")
 
     def _restart(self) -> str:
-        seconds = self.rng.choice((0.0, 0.5, 2.0, 8.0, 20.0, 60.0))
+        seconds = self.rng.choice((0.0, 0.5, 2.0, 8.0, 20.0, 60.0, NEVER_S))
         self.world.server.restart(seconds)
         return f"down for {seconds} s"
 

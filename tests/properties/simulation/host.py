@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import Callable, Sequence
 from random import Random
 from typing import Protocol
 
 from epochgate.core import commands, events
 from tests.properties.simulation.clock import Clock, Runaway
 from tests.properties.simulation.connection import Connection
+from tests.properties.simulation.durability import Durability
 from tests.properties.simulation.server import Server
+from tests.properties.simulation.trace import Trace
 from tests.properties.simulation.wire import Pairs, Sink, Wire
 
 WRITE_LIMIT = 400  # bytes that wait for a client before it counts as stalled: small, so that it happens
-KEEPALIVE = b": keepalive\n\n"
 MAX_DEADLINES_AT_ONCE = 50
 # What a mistake in the core raises; caught so that the story of the run is printed with it.
 MISTAKES = (
@@ -41,38 +40,6 @@ class Middle(Protocol):
 
     def handle(self, event: events.Event, now: float) -> Sequence[commands.Step]: ...
     def next_deadline(self) -> float | None: ...
-
-
-@dataclass
-class Trace:
-    """What passed, in order; formatted only when someone reads it."""
-
-    lines: list[tuple[float, str, object]] = field(default_factory=list)
-    wrongs: list[str] = field(default_factory=list)
-
-    def add(self, now: float, mark: str, what: object) -> None:
-        self.lines.append((now, mark, what))
-
-    def wrong(self, now: float, text: str) -> None:
-        """The proxy broke the contract of its commands, or a rule that is seen at once."""
-        self.wrongs.append(text)
-        self.add(now, "!!", text)
-
-    def __str__(self) -> str:
-        return "\n".join(f"{now:9.3f} {mark} {_short(what)}" for now, mark, what in self._notable())
-
-    def _notable(self) -> Iterator[tuple[float, str, object]]:
-        """Without deadlines that led to nothing, and keepalive comments."""
-        lines = [line for line in self.lines if getattr(line[2], "data", b"") != KEEPALIVE]
-        for line, following in pairwise([*lines, (0.0, "", None)]):
-            is_idle = isinstance(line[2], events.DeadlineReached) and "<<" not in following[1]
-            if not is_idle:
-                yield line
-
-
-def _short(what: object) -> str:
-    text = what if isinstance(what, str) else repr(what)
-    return text if len(text) < 420 else f"{text[:280]} … {text[-120:]}"
 
 
 class Exchange:
@@ -225,6 +192,7 @@ class Host:
         self._armed: float | None = None
         self._reached: tuple[float, int] = (-1.0, 0)
         self._last_persisted = 0.0
+        self._durability = Durability()
 
     def feed(self, event: events.Event) -> None:
         self._queue.append(event)
@@ -240,6 +208,8 @@ class Host:
         if self._is_stale(event):
             return
         self.trace.add(self.clock.now, f"{self.name} >>", event)
+        if isinstance(event, events.Persisted):
+            self._durability.persisted(event.token)
         for step in self._handle(event):
             self.trace.add(self.clock.now, f"{self.name} <<", step)
             self._perform(step)
@@ -288,6 +258,7 @@ class Host:
             case commands.AbortAnswer():
                 self.exchanges[step.exchange].abort()
             case commands.Persist():
+                self._durability.asked(step)
                 self._persist(step.token)
             case commands.Register():
                 self._register(step.visible_id, self)
@@ -308,6 +279,9 @@ class Host:
     def _send(self, command: commands.SendUpstream) -> None:
         if command.leg in self.legs:
             self.trace.wrong(self.clock.now, f"command: leg {command.leg} was opened twice")
+        wrong = self._durability.find_wrong(command)
+        if wrong is not None:
+            self.trace.wrong(self.clock.now, wrong)
         leg = self.legs[command.leg] = Leg(self, command)
         delay = self._rng.choice((0.0, 0.001, 0.02))
         if self.server.is_down:

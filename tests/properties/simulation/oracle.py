@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from epochgate.core.policy import PollWithoutEpoch, Reissue
-from tests.properties.simulation.client import Call, Client, Seen
-from tests.properties.simulation.connection import Arrival, Connection
-from tests.properties.simulation.payload import Origin
+from epochgate.core.commands import HealBegun
+from epochgate.core.policy import Reissue
+from tests.properties.simulation.calls import Call, Seen
+from tests.properties.simulation.client import Client
+from tests.properties.simulation.connection import Connection
 from tests.properties.simulation.records import Execution
+from tests.properties.simulation.splices import SPLICE, Violation, splices
 
 if TYPE_CHECKING:
     from tests.properties.simulation.world import World
 
 BLOCK_SPAN = 2**20
-SPLICE = "G1 splice"
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    rule: str
-    text: str
-
-    def __str__(self) -> str:
-        return f"{self.rule}: {self.text}"
 
 
 def examine(world: World) -> list[Violation]:
@@ -37,7 +28,7 @@ def examine(world: World) -> list[Violation]:
 def _examine(world: World) -> Iterator[Violation]:
     for client in world.clients:
         for call in client.calls:
-            yield from _splices(world, call)
+            yield from splices(world, call)
             yield from _strangers(world, client, call)
             if world.mode == "core":
                 yield from _answers(world, client, call)
@@ -50,86 +41,6 @@ def _examine(world: World) -> Iterator[Violation]:
     yield from (Violation("G2 upstream", text) for text in world.server.tools.strangers)
     if world.mode == "core":
         yield from (Violation(*wrong.split(": ", 1)) for wrong in world.trace.wrongs)
-
-
-# --- G1 -------------------------------------------------------------------------------------------
-
-
-def _segments(seen: list[Seen]) -> Iterator[list[Seen]]:
-    """What stands between restart notices."""
-    segment: list[Seen] = []
-    for one in seen:
-        if one.is_notice:
-            yield segment
-            segment = []
-        else:
-            segment.append(one)
-    yield segment
-
-
-def _splices(world: World, call: Call) -> Iterator[Violation]:
-    for segment in _segments(call.seen):
-        own = [one for one in segment if one.origin is not None and one.origin.key == call.key]
-        for before, after in pairwise(own):
-            yield from _join(world, call, before, after)
-        if own:
-            yield from _first(world, call, own[0])
-
-
-def _join(world: World, call: Call, before: Seen, after: Seen) -> Iterator[Violation]:
-    a, b = before.origin, after.origin
-    assert a is not None
-    assert b is not None
-    if a.execution != b.execution:
-        if not _is_marked_rerun(after):
-            yield Violation(SPLICE, f"{call.key}: [{a}] then [{b}] and nothing told in between")
-    elif a.owner != b.owner and not _is_invisible(world, a, b, after):
-        yield Violation(SPLICE, f"{call.key}: [{a}] then [{b}]: a re-created session")
-
-
-def _is_marked_rerun(seen: Seen) -> bool:
-    """R5: without a way to give notice, the final response carries the mark, and questions may come."""
-    if seen.is_question:
-        return True
-    return seen.is_response and seen.mark is not None and seen.mark.get("reissued") is True
-
-
-def _is_invisible(world: World, a: Origin, b: Origin, after: Seen) -> bool:
-    """The stated limits: what no proxy can see on the wire."""
-    epoch, policy = world.server.traits.epoch, world.policy
-    for x in world.log.arrivals.get(a.serial, []):
-        for y in world.log.arrivals.get(b.serial, []):
-            if x.connection is y.connection and x.tag == y.tag:
-                return True  # one connection, and nothing else stated on it
-            if epoch == "header" and y.connection.head_epoch == a.owner:
-                return True  # R7: the header told the truth when it was sent
-            is_poll = x.connection.is_poll_announced and epoch == "none"
-            if is_poll and policy.poll_without_epoch is PollWithoutEpoch.ACCEPT:
-                return after.is_unproven or not after.is_response  # R4: the named exception of G1
-    return False
-
-
-def _first(world: World, call: Call, seen: Seen) -> Iterator[Violation]:
-    """Nothing was seen before: the message must still come from the object the call was made in."""
-    origin = seen.origin
-    assert origin is not None
-    execution = world.server.executions[origin.execution - 1]
-    if origin.owner == execution.birth_owner:
-        return
-    arrivals = world.log.arrivals.get(origin.serial, [])
-    if any(_is_first_excused(world, execution, arrival, seen) for arrival in arrivals):
-        return
-    yield Violation(SPLICE, f"{call.key}: [{origin}] but it was begun in {execution.birth_owner}")
-
-
-def _is_first_excused(world: World, execution: Execution, arrival: Arrival, seen: Seen) -> bool:
-    traits, connection = world.server.traits, arrival.connection
-    if connection is execution.first:
-        return arrival.tag is None or seen.is_response  # limit 1; R2's drift
-    if traits.epoch == "header" and connection.head_epoch == execution.birth_owner:
-        return True
-    is_poll = traits.epoch == "none" and execution.first.is_poll_announced
-    return is_poll and world.policy.poll_without_epoch is PollWithoutEpoch.ACCEPT
 
 
 # --- G2 -------------------------------------------------------------------------------------------
@@ -192,6 +103,9 @@ def _runs(world: World, client: Client, call: Call) -> Iterator[Violation]:
         yield Violation("G4 destructive", f"{call.key} ran {len(runs)} times")
     if policy.reissue in (Reissue.NEVER, Reissue.READS) and len(runs) > 1:
         yield Violation("G4 policy", f"{call.key} ran {len(runs)} times under {policy.reissue.value}")
+    for run in runs:
+        if run.answered_at is not None and run.number != runs[-1].number:
+            yield from _after_answer(world, call, run.answered_at)
     yield from _needless(world, call, runs)
     yield from _after_cancel(world, call, runs)
 
@@ -234,8 +148,27 @@ def _unresumed(world: World, call: Call, runs: list[Execution]) -> Iterator[Viol
 
 
 def _heals(world: World) -> Iterator[Violation]:
+    for host in world.hosts:
+        mark = f"{host.name} <<"
+        begun = [at for at, m, what in world.trace.lines if m == mark and isinstance(what, HealBegun)]
+        for first, last in zip(begun, begun[world.policy.max_heals_per_minute :], strict=False):
+            if last - first < 60.0:
+                yield Violation("G8 heals", f"{host.name} healed at {begun}")
     if _is_calm(world) and len(world.server.initialized) > len(world.hosts):
         yield Violation("G6 needless", f"{len(world.server.initialized)} initialize in a calm run")
+
+
+def _sent_after(world: World, call: Call, at: float) -> Iterator[float]:
+    for host in world.hosts:
+        for leg in host.legs.values():
+            if leg.sent_at > at and f'"{call.key}"'.encode() in (leg.command.body or b""):
+                yield leg.sent_at
+
+
+def _after_answer(world: World, call: Call, at: float) -> Iterator[Violation]:
+    """R28: the user was asked and has answered in that run; nobody asks again."""
+    for sent_at in _sent_after(world, call, at):
+        yield Violation("G4 answered", f"{call.key} was sent at {sent_at:.3f}, its question was answered")
 
 
 def _after_cancel(world: World, call: Call, runs: list[Execution]) -> Iterator[Violation]:
@@ -245,11 +178,8 @@ def _after_cancel(world: World, call: Call, runs: list[Execution]) -> Iterator[V
     arrived = _arrival_of_cancel(world, call)
     if arrived is None:
         return
-    for host in world.hosts:
-        for leg in host.legs.values():
-            is_call = f'"{call.key}"'.encode() in (leg.command.body or b"")
-            if is_call and leg.sent_at > arrived:
-                yield Violation("G4 cancelled", f"{call.key} was sent at {leg.sent_at:.3f} after its cancel")
+    for sent_at in _sent_after(world, call, arrived):
+        yield Violation("G4 cancelled", f"{call.key} was sent at {sent_at:.3f} after its cancel")
 
 
 def _arrival_of_cancel(world: World, call: Call) -> float | None:
@@ -272,6 +202,13 @@ def _order(world: World, call: Call) -> Iterator[Violation]:
     if len(set(serials)) != len(serials):
         yield Violation("G5 repeated", f"{call.key}: {serials}")
     yield from _gaps(world, call)
+    steps = [one.message["params"]["progress"] for one in call.seen if "progress" in _method(one)]
+    if steps != sorted(set(steps)):
+        yield Violation("R38", f"{call.key}: progress {steps}")
+
+
+def _method(seen: Seen) -> str:
+    return str(seen.message.get("method", ""))
 
 
 def _gaps(world: World, call: Call) -> Iterator[Violation]:
@@ -297,11 +234,24 @@ def _standalone(world: World, client: Client) -> Iterator[Violation]:
     serials = [origin.serial for origin in seen if origin.execution == 0]
     if serials != sorted(set(serials)):
         yield Violation("G5 standalone", f"{client.name} saw {serials}")
-    if not _is_calm(world) or client.blind_opens > 1:
+    if client.blind_opens > 1 or _was_slow(world) or client.is_standalone_refused:
+        return
+    arrived = [serial for serial in _arrived_for(world, client) if serial not in serials]
+    if seen and arrived:
+        yield Violation("G5 standalone", f"{client.name}: {arrived} reached the proxy, not the client")
+    if not _is_calm(world):
         return
     sent = [origin.serial for origin in world.server.notified.get(f"{client.name}.sa", [])]
     if seen and serials != sent:
         yield Violation("G5 standalone", f"{client.name} was sent {sent}, saw {serials}")
+
+
+def _arrived_for(world: World, client: Client) -> Iterator[int]:
+    """What the proxy received for the standalone stream where nothing can speak against relaying it."""
+    for origin in world.server.notified.get(f"{client.name}.sa", []):
+        arrivals = world.log.arrivals.get(origin.serial, [])
+        if arrivals and not arrivals[0].connection.is_resumed and arrivals[0].tag is None:
+            yield origin.serial
 
 
 def is_spliced(violations: list[Violation]) -> bool:

@@ -64,4 +64,5 @@ class Execution:
     is_json: bool
     step: int = 0
     is_dead: bool = False
+    answered_at: float | None = None
     asked: int | None = None  # serial of the question that is waited for

@@ -45,7 +45,7 @@ class Tools:
             birth_owner=session.owner,
             stream=stream,
             first=connection,
-            plan=self._plan(params["name"]),
+            plan=_plan(params["name"], params["arguments"]["key"]),
             is_json=is_json and params["name"] != "ask",
         )
         stream.execution = execution
@@ -57,15 +57,6 @@ class Tools:
             if traits.primes:
                 self.streams.append(stream, 0, session.owner, None)
         self._schedule(execution)
-
-    def _plan(self, tool: str) -> list[str]:
-        if tool == "quick":
-            return ["result"]
-        steps = self.rng.randint(2, 12)
-        plan = [self.rng.choice(("progress", "progress", "progress", "log")) for _ in range(steps)]
-        if tool == "ask":
-            plan.insert(self.rng.randint(0, len(plan)), "question")
-        return [*plan, "result"]
 
     def _schedule(self, execution: Execution) -> None:
         delay = self.rng.choice((0.0, 0.01, 0.3, 1.0, 3.0))
@@ -163,5 +154,17 @@ class Tools:
         told = message.get("result", {}).get("content", {}).get("n")
         if told != execution.asked:
             self.strangers.append(f"the answer to question n={told} was given to n={execution.asked}")
-        execution.asked = None
+        execution.asked, execution.answered_at = None, self.clock.now
         self._schedule(execution)
+
+
+def _plan(tool: str, key: str) -> list[str]:
+    """The steps of a call: the same in every run of it, so that progress can be compared (R38)."""
+    if tool == "quick":
+        return ["result"]
+    rng = Random(key)
+    steps = rng.randint(2, 12)
+    plan = [rng.choice(("progress", "progress", "progress", "log")) for _ in range(steps)]
+    if tool == "ask":
+        plan.insert(rng.randint(0, len(plan)), "question")
+    return [*plan, "result"]

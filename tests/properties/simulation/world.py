@@ -14,10 +14,11 @@ from tests.properties.simulation.clock import Clock, Runaway
 from tests.properties.simulation.connection import Connection, Log
 from tests.properties.simulation.core import make_session
 from tests.properties.simulation.faults import LAST_FAULT_S, Faults
-from tests.properties.simulation.host import Crashed, Exchange, Host, Leg, Middle, Trace
-from tests.properties.simulation.oracle import Violation
+from tests.properties.simulation.host import Crashed, Exchange, Host, Leg, Middle
 from tests.properties.simulation.relay import Relay
 from tests.properties.simulation.server import Server
+from tests.properties.simulation.splices import Violation
+from tests.properties.simulation.trace import Trace
 from tests.properties.simulation.wire import Sink
 
 Mode = Literal["core", "relay"]

@@ -1,0 +1,358 @@
+"""The client leaves and returns: every event once, in order, whatever the server can resume (G5)."""
+
+from __future__ import annotations
+
+import pytest
+
+from epochgate.core import http
+from epochgate.core.events import ClientDrained, ClientStalled, DrainBegun
+from tests.core.messages import Json, error, event, progress, result
+from tests.core.playbook import Play, opened
+from tests.core.sides import Exchange, Upstream
+
+EVENTS = 6  # progress events of a run; the answer follows them
+
+
+def running(count: int = 0, **settings: Json) -> tuple[Play, Exchange, Upstream]:
+    """A call whose SSE answer gave `count` progress events so far; the server emits no ids."""
+    play = opened(**settings)
+    exchange = play.call(token=1)
+    leg = play.leg("tools/call")
+    play.open(leg)
+    give(play, leg, 0, count)
+    return play, exchange, leg
+
+
+def give(play: Play, leg: Upstream, first: int, last: int) -> None:
+    for step in range(first, last):
+        play.send(leg, event(progress(leg.token, step)))
+
+
+def steps(*exchanges: Exchange) -> list[int]:
+    """The progress that a client saw on these exchanges, in order."""
+    seen = [one for exchange in exchanges for one in exchange.messages if "method" in one]
+    return [one["params"]["progress"] for one in seen]
+
+
+def cursor(exchange: Exchange, seen: int) -> bytes:
+    """The cursor of a client that read the priming event and `seen` events of this exchange."""
+    return [one.id for one in exchange.events if one.id is not None][seen]
+
+
+@pytest.mark.parametrize("read", range(EVENTS + 1))
+@pytest.mark.parametrize("meanwhile", [0, 2, EVENTS, EVENTS + 1])
+def test_after_a_cut_at_any_event_each_is_there_once_and_in_order(read: int, meanwhile: int) -> None:
+    """The leg is cut after `read` events; the server is at event `meanwhile` or further by the return."""
+    play, first, leg = running(read)
+    play.leave(first)
+    give(play, leg, read, min(meanwhile, EVENTS))
+    if meanwhile > EVENTS:
+        play.send(leg, event(result(leg.id)))
+
+    second = play.get(cursor(first, read))
+    give(play, leg, max(read, meanwhile), EVENTS)
+    if meanwhile <= EVENTS:
+        play.send(leg, event(result(leg.id)))
+
+    assert second.status == 200
+    assert steps(first)[:read] + steps(second) == list(range(EVENTS))
+    assert second.answer == result(5)
+    assert not second.is_open
+    assert play.runs == 1
+
+
+@pytest.mark.parametrize("read", range(EVENTS))
+def test_an_event_that_was_written_but_not_read_comes_again(read: int) -> None:
+    """Half-delivered is not delivered: the cut is inside what was written."""
+    play, first, leg = running(EVENTS)
+    play.leave(first)
+
+    second = play.get(cursor(first, read))
+
+    assert steps(second) == list(range(read, EVENTS))
+    play.send(leg, event(result(leg.id)))
+    assert second.answer == result(5)
+
+
+def test_a_client_that_returns_again_and_again_loses_nothing() -> None:
+    play, exchange, leg = running(1)
+    seen = steps(exchange)
+    for step in range(1, EVENTS):
+        play.leave(exchange)
+        give(play, leg, step, step + 1)
+        exchange = play.get(exchange.last_id)
+        seen += steps(exchange)
+
+    assert seen == list(range(EVENTS))
+
+
+def test_a_leg_with_nothing_to_replay_is_primed_behind_everything_journalled() -> None:
+    """R10: a priming event never stands for events that were not delivered."""
+    play, first, leg = running(3)
+    play.leave(first)
+    second = play.get(first.last_id)
+    assert [one.data for one in second.events] == [b""]
+    assert int(second.last_id) == int(first.last_id) + 1
+    play.leave(second)
+    give(play, leg, 3, 5)
+
+    third = play.get(second.last_id)
+    play.leave(third)
+    fourth = play.get(second.last_id)
+
+    assert steps(third) == [3, 4]
+    assert steps(fourth) == [3, 4]
+    assert all(one.data for one in third.events)  # a replay carries no priming event
+
+
+def test_priming_is_skipped_on_replay() -> None:
+    play, first, leg = running(2)
+    play.leave(first)
+    play.leave(play.get(first.last_id))
+    give(play, leg, 2, 3)
+
+    replay = play.get(cursor(first, 0))
+
+    assert [one.data == b"" for one in replay.events] == [False, False, False]
+    assert steps(replay) == [0, 1, 2]
+
+
+def test_a_client_of_an_older_revision_is_never_primed() -> None:
+    """R10: it cannot parse one."""
+    play, first, leg = running(2, version="2025-06-18")
+    assert b"data: \n" not in first.body
+    play.leave(first)
+
+    second = play.get(first.last_id)
+
+    assert second.status == 200
+    assert second.body == b""
+    play.send(leg, event(result(leg.id)))
+    assert second.answer == result(5)
+
+
+def test_the_cursor_of_the_last_event_of_a_finished_stream_is_refused_with_405() -> None:
+    """R14, W3."""
+    play, first, leg = running(2)
+    play.send(leg, event(result(leg.id)))
+
+    exchange = play.get(first.last_id)
+
+    assert exchange.status == 405
+    assert http.find(exchange.headers, b"allow") == b"POST, DELETE"
+    assert play.judged[-1] == ("client", "end", "finished")
+
+
+def test_an_answer_that_was_cut_in_flight_is_replayed() -> None:
+    """R14: the cursor before the last event is not the end."""
+    play, first, leg = running(2)
+    play.send(leg, event(result(leg.id)))
+    before_answer = cursor(first, 2)
+
+    second = play.get(before_answer)
+
+    assert second.status == 200
+    assert second.answer == result(5)
+    assert not second.is_open
+    assert play.runs == 1
+
+
+def test_a_delivered_answer_is_kept_for_retain_and_then_an_error_stands_for_it() -> None:
+    """R13, W3: finished, its answer no longer kept."""
+    play, first, leg = running(2, retain_s=60.0)
+    play.send(leg, event(result(leg.id)))
+    play.advance(59)
+    assert play.get(cursor(first, 2)).answer == result(5)
+
+    play.advance(61)
+    late = play.get(cursor(first, 2))
+    at_the_end = play.get(first.last_id)
+
+    assert late.status == 200
+    assert late.answer["id"] == 5
+    assert late.answer["error"]["code"] == -32050
+    assert not late.is_open
+    assert at_the_end.status == 405
+
+
+def test_an_answer_that_nobody_was_written_stays_for_hold() -> None:
+    """R14: `retain` counts from the last write to a leg."""
+    play, first, leg = running(2, hold_s=300.0, retain_s=60.0)
+    play.leave(first)
+    play.send(leg, event(result(leg.id)))
+
+    play.advance(290)
+
+    assert play.get(cursor(first, 2)).answer == result(5)
+
+
+def test_a_client_that_stays_away_too_long_is_owed_an_error() -> None:
+    """R13: never silence."""
+    play, first, leg = running(2, hold_s=30.0)
+    play.leave(first)
+
+    play.advance(31)
+    assert not leg.is_open
+    second = play.get(first.last_id)
+
+    assert second.status == 200
+    assert second.events[0].data == b""  # priming first
+    assert second.answer["error"]["code"] == -32050
+    assert second.answer["error"]["data"]["reason"] == "expired"
+    assert not second.is_open
+
+
+@pytest.mark.parametrize("text", [b"1", b"0", b"x", b"-1", b"9007199254740992", b"1e3"])
+def test_a_cursor_of_another_session_is_refused_and_counted(text: bytes) -> None:
+    """R15, G2."""
+    play, _, _ = running(2)
+
+    exchange = play.get(text)
+
+    assert exchange.status == 400
+    assert play.judged == [("client", "refuse", "cursor_unknown")]
+    assert play.counted == ["unknown_cursors"]
+
+
+def test_of_two_legs_for_one_stream_the_newer_wins() -> None:
+    """R35: the older ends with the final chunk."""
+    play, first, leg = running(2)
+
+    second = play.get(cursor(first, 1))
+    give(play, leg, 2, 3)
+
+    assert not first.is_open
+    assert not first.is_aborted
+    assert steps(second) == [1, 2]
+
+
+def test_a_client_that_leaves_does_not_end_the_work() -> None:
+    play, first, leg = running(2)
+
+    play.leave(first)
+
+    assert leg.is_open
+    assert not play.has_leg("notifications/cancelled")
+
+
+def test_a_client_that_was_given_no_id_cannot_return_and_harms_nothing() -> None:
+    """R34: G5 covers streams that gave the client an id."""
+    play = opened()
+    exchange = play.call()
+    leg = play.leg("tools/call")
+    play.leave(exchange)
+
+    play.answer(leg, result(leg.id))
+
+    assert exchange.status is None
+    assert play.runs == 1
+
+
+def test_a_client_that_leaves_before_the_sse_head_harms_nothing() -> None:
+    play = opened()
+    exchange = play.call(token=1)
+    leg = play.leg("tools/call")
+    play.leave(exchange)
+
+    play.open(leg)
+    give(play, leg, 0, 3)
+    play.send(leg, event(result(leg.id)))
+
+    assert exchange.status is None
+
+
+def test_a_slow_client_slows_the_server() -> None:
+    play, first, leg = running(2)
+
+    play.feed(ClientStalled(first.number))
+    assert leg.is_paused
+    play.feed(ClientDrained(first.number))
+
+    assert not leg.is_paused
+
+
+def test_a_slow_client_that_leaves_no_longer_slows_the_server() -> None:
+    play, first, leg = running(2)
+    play.feed(ClientStalled(first.number))
+
+    play.leave(first)
+
+    assert not leg.is_paused
+
+
+def test_a_full_journal_stops_the_server_and_loses_nothing() -> None:
+    """R13: undelivered events of a request stream are never evicted."""
+    play, first, leg = running(1, journal_stream_bytes=1_000)
+    play.leave(first)
+    give(play, leg, 1, 12)
+    assert leg.is_paused
+
+    second = play.get(first.last_id)
+    assert not leg.is_paused
+    play.send(leg, event(result(leg.id)))
+
+    assert steps(second) == list(range(1, 12))
+    assert second.answer == result(5)
+
+
+def test_what_was_delivered_goes_first_and_a_return_to_it_is_told() -> None:
+    """G8, R13: evicted events were written; a cursor before them gets the error it is owed."""
+    play, first, leg = running(30, journal_stream_bytes=1_000)
+    assert not leg.is_paused
+    assert "journal_evictions" in play.counted
+    play.leave(first)
+
+    assert steps(play.get(first.last_id)) == []
+    gone = play.get(cursor(first, 1))
+
+    assert gone.answer["error"]["code"] == -32050
+    assert play.judged[-1] == ("client", "fail", "expired")
+
+
+def test_an_idle_leg_is_kept_alive_between_events() -> None:
+    play, first, leg = running(1)
+    before = first.body
+
+    play.advance(19)
+    assert first.body == before
+    play.advance(22)
+
+    assert first.body == before + b": keepalive\n\n" * 2
+    give(play, leg, 1, 2)
+    assert steps(first) == [0, 1]
+
+
+def test_java_gets_one_line_comments() -> None:
+    """W13: each blank line uses up one of its demand units."""
+    play = opened()
+    play.client_headers = (*play.client_headers, (b"User-Agent", b"Java-http-client/21.0.2"))
+    exchange = play.call(token=1)
+    play.open(play.leg("tools/call"))
+    before = exchange.body
+
+    play.advance(21)
+
+    assert exchange.body == before + b": keepalive\n"
+
+
+def test_a_process_that_goes_away_answers_what_is_owed() -> None:
+    """W8, W10: errors at the end of the drain, never a silent end."""
+    play, first, leg = running(1)
+    second = play.call(id=6)
+
+    play.feed(DrainBegun(play.now + 25))
+    give(play, leg, 1, 2)
+    play.advance(24)
+    assert first.is_open
+    play.advance(2)
+
+    assert first.answer["error"]["code"] == second.answer["error"]["code"] == -32050
+    assert (first.answer["id"], second.answer["id"]) == (5, 6)
+
+
+def test_an_error_of_the_server_is_an_answer_too() -> None:
+    play, first, leg = running(1)
+    play.leave(first)
+    play.send(leg, event(error(leg.id)))
+
+    assert play.get(first.last_id).answer == error(5)

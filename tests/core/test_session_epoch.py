@@ -1,0 +1,337 @@
+"""Every message is watched: what states another epoch, wherever it comes, is another run (R1-R3, R6-R8)."""
+
+from __future__ import annotations
+
+import json
+
+from epochgate.core.commands import Drifted
+from tests.core.messages import Json, ask, event, log, progress, request, result
+from tests.core.playbook import MARK, Play, opened
+from tests.core.sides import Exchange, Upstream
+
+
+def call(play: Play, *, id: Json = 5, token: Json = 1) -> tuple[Exchange, Upstream]:
+    exchange = play.call(id=id, token=token)
+    leg = play.leg("tools/call")
+    play.open(leg)
+    return exchange, leg
+
+
+def drift(play: Play, epoch: Json) -> None:
+    """Another call is answered by a session that was re-created in the meantime."""
+    play.post(request("ping", id="p"))
+    leg = play.leg("ping")
+    play.answer(leg, result(leg.id, {}, epoch))
+
+
+def answer_own_requests(play: Play) -> None:
+    for rpc in ("notifications/cancelled", "DELETE"):
+        while play.has_leg(rpc):
+            play.accept(play.leg(rpc))
+
+
+# --- the fault that this product exists for ---------------------------------------------------------
+
+
+def test_a_buffer_that_outlived_its_session_ends_in_one_answer_of_one_run() -> None:
+    """900 events read; 901-950 from the surviving buffer, rightly tagged; 951 on from re-created state."""
+    play = opened(epoch=1, has_logging=True)
+    exchange, post = call(play)
+    play.send(post, *[event(progress(post.token, n, 1), n) for n in range(1, 901)])
+    play.cut(post)
+
+    leg = play.leg("GET")
+    assert leg.last_event_id == b"900"
+    play.open(leg)
+    for n in range(901, 951):
+        play.send(leg, event(progress(post.token, n, 1), n))
+    play.send(leg, event(progress(post.token, 951, 2), 951))
+    assert not leg.is_open
+    play.heal(epoch=2)
+    again = play.leg("tools/call")
+    play.open(again)
+    play.send(again, *[event(progress(again.token, n, 2), n) for n in range(1, 1001)])
+    play.send(again, event(result(again.id, {"total": 1000}, 2), 1001))
+
+    assert play.judged == [("upstream", "resume", "epoch_match"), ("upstream", "restart", "epoch_mismatch")]
+    told = [one["params"] for one in exchange.messages if one.get("method") == "notifications/message"]
+    assert [one["data"]["reason"] for one in told] == ["epoch_mismatch"]
+    steps = [one["params"].get("progress", "notice") for one in exchange.messages[:-1]]
+    assert steps == [*range(1, 951), "notice", *range(951, 1001)]  # R38: of run 2 what exceeds run 1
+    assert exchange.answer["result"]["total"] == 1000
+    assert exchange.answer["result"]["_meta"][MARK]["discarded_events"] == 950
+    assert play.runs == 2
+
+
+# --- legs that never broke --------------------------------------------------------------------------
+
+
+def test_a_stream_is_judged_for_life_by_the_epoch_its_post_was_sent_in() -> None:
+    """R1, first trace: drift elsewhere does not move what this stream is compared with."""
+    play = opened(epoch=1)
+    exchange, post = call(play)
+    play.send(post, event(progress(post.token, 1, 1)))
+    drift(play, 2)
+    assert play.facts(Drifted) == [Drifted(2)]
+    before = exchange.body
+
+    play.send(post, event(progress(post.token, 2, 2)))
+
+    assert b'"progress":2' not in exchange.body[len(before) :]
+    assert play.reasons == ["epoch_mismatch"]
+
+
+def test_a_stream_of_the_old_epoch_goes_on_beside_the_new() -> None:
+    """R1: the in-flight streams of the old generation are judged as before."""
+    play = opened(epoch=1)
+    exchange, post = call(play)
+    drift(play, 2)
+
+    play.send(post, event(progress(post.token, 1, 1)), event(result(post.id, epoch=1)))
+
+    assert exchange.answer["id"] == 5
+    assert play.runs == 1
+    assert not play.reasons
+
+
+def test_a_second_run_in_the_same_upstream_session_cancels_the_first() -> None:
+    """R1, second trace: the generation taken over by drift has the same upstream id."""
+    play = opened(epoch=1)
+    exchange, post = call(play)
+    play.send(post, event(progress(post.token, 1, 1)))  # without an id: no resume can be tried
+    drift(play, 2)
+
+    play.cut(post)
+
+    cancelled = play.leg("notifications/cancelled")
+    again = play.leg("tools/call")
+    assert cancelled.number < again.number
+    assert cancelled.json["params"]["requestId"] == post.id
+    assert again.session_id == cancelled.session_id == b"up-1"
+    assert again.id != post.id
+    play.answer(again, result(again.id, epoch=2))
+    assert exchange.answer["id"] == 5
+    assert len(play.sent("initialize")) == 1  # taken over without one
+
+
+def test_drift_restores_level_and_subscriptions_into_the_re_created_session() -> None:
+    """R1."""
+    play = opened(epoch=1, has_logging=True)
+    for message in (
+        request("logging/setLevel", {"level": "debug"}, id=1),
+        request("resources/subscribe", {"uri": "file:///a"}, id=2),
+        request("resources/subscribe", {"uri": "file:///b"}, id=3),
+        request("resources/unsubscribe", {"uri": "file:///b"}, id=4),
+    ):
+        play.post(message)
+        play.answer(play.leg(), result(play.leg().id, {}, 1))
+
+    drift(play, 2)
+
+    assert [leg.json["params"] for leg in play.sent("logging/setLevel")] == [{"level": "debug"}] * 2
+    assert [leg.json["params"]["uri"][-1] for leg in play.sent("resources/subscribe")] == ["a", "b", "a"]
+
+
+def test_an_answer_of_another_epoch_with_nothing_before_it_is_one_execution() -> None:
+    """R2: relayed, counted as drift, never run a second time."""
+    play = opened(epoch=1)
+    exchange, post = call(play)
+
+    play.send(post, event(result(post.id, {"x": 1}, 2)))
+
+    assert exchange.answer["result"]["x"] == 1
+    assert play.facts(Drifted) == [Drifted(2)]
+    assert play.runs == 1
+    assert not play.has_leg("initialize")
+
+
+def test_an_answer_of_another_epoch_after_an_event_is_a_splice() -> None:
+    """R2: and so is any other first message that states another epoch."""
+    play = opened(epoch=1)
+    exchange, post = call(play)
+    play.send(post, event(log("one", 1)))
+    play.send(post, event(result(post.id, {"run": 0}, 2)))
+    play.heal(epoch=2)
+    again = play.leg("tools/call")
+    play.answer(again, result(again.id, {"run": 1}, 2))
+
+    assert exchange.answer["result"]["run"] == 1
+    assert play.reasons == ["epoch_mismatch"]
+
+
+def test_a_first_message_that_is_no_answer_and_states_another_epoch() -> None:
+    """R2, first trace: a log pinned to the new epoch, produced by the old session."""
+    play = opened(epoch=1)
+    exchange, post = call(play)
+
+    play.send(post, event(log("produced before", 2)))
+
+    assert exchange.messages == []
+    assert play.reasons == ["epoch_mismatch"]
+
+
+def test_another_epoch_on_the_same_connection_is_never_relayed() -> None:
+    """R3."""
+    play = opened(epoch=1)
+    exchange, post = call(play)
+    play.send(post, event(log("a", 1)), event(log("b")), event(progress(post.token, 1, 2)))
+
+    assert [one["params"]["data"] for one in exchange.messages] == ["a", "b"]
+    assert play.reasons == ["epoch_mismatch"]
+
+
+def test_an_epoch_deeper_down_in_a_result_means_nothing() -> None:
+    """R8, W15."""
+    play = opened(epoch=1)
+    exchange, post = call(play)
+    inner = {"content": [{"type": "text", "_meta": {"session_epoch": 2}}], "session_epoch": 3}
+
+    play.send(post, event(result(post.id, inner, 1)))
+
+    assert exchange.answer["id"] == 5
+    assert not play.facts(Drifted)
+
+
+def test_a_message_that_contradicts_itself_is_a_mismatch() -> None:
+    """R8."""
+    play = opened(epoch=1)
+    exchange, post = call(play)
+    play.send(post, event(log("a", 1)))
+    stated = b'{"_meta":{"session_epoch":1,"session_epoch":2}}'
+    raw = b'{"jsonrpc":"2.0","method":"notifications/message","params":%b}' % stated
+
+    play.send(post, event(raw))
+
+    assert len(exchange.messages) == 1
+    assert play.reasons == ["epoch_mismatch"]
+
+
+def test_a_batch_in_an_event_is_as_good_as_its_worst_member() -> None:
+    """R8."""
+    play = opened(epoch=1)
+    exchange, post = call(play)
+    play.send(post, event(log("a", 1)))
+
+    play.send(post, event(json.dumps([progress(post.token, 1, 1), progress(post.token, 2, 2)]).encode()))
+
+    assert len(exchange.messages) == 1
+    assert play.reasons == ["epoch_mismatch"]
+
+
+# --- resumed legs -----------------------------------------------------------------------------------
+
+
+def resumed(play: Play, *, header: bytes | None = None) -> tuple[Exchange, Upstream, Upstream]:
+    """A call whose leg was cut after one event and resumed; nothing came on the new leg yet."""
+    exchange, post = call(play)
+    play.send(post, event(progress(post.token, 1, 1), 1))
+    play.cut(post)
+    leg = play.leg("GET")
+    play.open(leg, () if header is None else ((b"Mcp-Session-Epoch", header),))
+    return exchange, post, leg
+
+
+def test_a_log_of_another_call_on_a_resumed_leg_is_dropped() -> None:
+    """R6: a server that replays all streams; nothing shows whose it is."""
+    play = opened(epoch=1)
+    exchange, post, leg = resumed(play)
+    before = len(exchange.messages)
+
+    play.send(leg, event(log("of another call"), 2), event(progress(post.token, 2, 1), 3))
+
+    assert [one["params"].get("progress") for one in exchange.messages[before:]] == [2]
+    assert play.dropped == ["unproven"]
+
+
+def test_a_log_that_states_the_epoch_itself_is_relayed_after_a_resume() -> None:
+    play = opened(epoch=1)
+    exchange, _, leg = resumed(play)
+
+    play.send(leg, event(log("of this session", 1), 2))
+
+    assert exchange.messages[-1]["params"]["data"] == "of this session"
+
+
+def test_a_question_on_a_resumed_leg_must_state_the_epoch() -> None:
+    """R6."""
+    play = opened(epoch=1)
+    exchange, _, leg = resumed(play)
+    play.send(leg, event(ask(0, epoch=1), 2))
+    assert exchange.messages[-1]["method"] == "elicitation/create"
+
+    play.send(leg, event(ask(1), 3))
+
+    assert play.reasons == ["unproven_request"]
+    assert sum("id" in one for one in exchange.messages) == 1
+
+
+def test_a_question_that_was_asked_before_the_break_is_not_asked_again() -> None:
+    """R6: known by its server id."""
+    play = opened(epoch=1)
+    exchange, post = call(play)
+    play.send(post, event(ask(0, epoch=1), 1))
+    play.cut(post)
+    leg = play.leg("GET")
+    play.open(leg)
+
+    play.send(leg, event(ask(0, epoch=1), 2), event(progress(post.token, 1, 1), 3))
+
+    assert sum(one.get("method") == "elicitation/create" for one in exchange.messages) == 1
+    assert play.dropped == ["duplicate"]
+    assert not play.reasons
+
+
+def test_the_headers_epoch_proves_one_moment_and_nothing_unstamped() -> None:
+    """R7."""
+    play = opened(epoch_header=b"e")
+    exchange, post, leg = resumed(play, header=b"e")
+
+    play.send(leg, event(progress(post.token, 2), 2), event(log("whose?"), 3))
+
+    assert exchange.messages[-1]["params"]["progress"] == 2
+    assert play.dropped == ["unproven"]
+
+
+def test_a_header_does_not_stand_for_the_epoch_that_messages_state() -> None:
+    """R8: a stamped message without the captured carrier."""
+    play = opened(epoch=1, epoch_header=b"e")
+    _, post, leg = resumed(play, header=b"e")
+
+    play.send(leg, event(progress(post.token, 2), 2))
+
+    assert play.reasons == ["no_epoch_on_event"]
+
+
+def test_a_message_without_a_stamp_of_this_stream_on_a_resumed_leg_is_a_restart() -> None:
+    """R30, G2: even one of another call of the same generation."""
+    play = opened(epoch=1)
+    _, other = call(play, id=9, token="o")
+    exchange, _, leg = resumed(play)
+    before = exchange.body
+
+    play.send(leg, event(progress(other.token, 1, 1), 2))
+
+    assert exchange.body == before
+    assert play.reasons == ["foreign_message"]
+
+
+def test_upstream_epochs_pass_in_generation_one_and_are_taken_out_after_a_heal() -> None:
+    """R39: a client that checks would abort a stream that was healed for it."""
+    play = opened(epoch=1, epoch_header=b"e1")
+    exchange, post = call(play)
+    play.send(post, event(log("x", 1), 1))
+    assert exchange.messages[0]["params"]["_meta"] == {"session_epoch": 1}
+    play.cut(post)
+    play.refuse(play.leg("GET"), 404)
+    play.heal(epoch=2)
+    again = play.leg("tools/call")
+    play.open(again, ((b"Mcp-Session-Epoch", b"e2"),))
+    play.send(again, event(result(again.id, epoch=2)))
+
+    assert list(exchange.answer["result"]["_meta"]) == [MARK]
+    answer_own_requests(play)
+    plain = play.call(id=6)
+    leg = play.leg("tools/call")
+    play.answer(leg, result(leg.id, epoch=2), headers=((b"Mcp-Session-Epoch", b"e2"),))
+    assert b"session_epoch" not in plain.body
+    assert plain.headers == ()

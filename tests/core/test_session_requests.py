@@ -1,0 +1,355 @@
+"""An undisturbed request: stamped on its way up, put back on its way down, otherwise byte for byte."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from epochgate.core import commands as do
+from epochgate.core import http
+from epochgate.core.events import LegEnd
+from epochgate.core.policy import Stamps
+from tests.core.messages import (
+    error,
+    event,
+    log,
+    notification,
+    progress,
+    request,
+    result,
+    retry,
+)
+from tests.core.playbook import JSON, opened
+
+IDS: list[Any] = [5, 0, -3, 2**53 - 1, "5", "a-b", "", 'q"uote', "é"]
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_an_id_is_replaced_upstream_by_one_of_its_type_and_put_back(id: Any) -> None:
+    """R36."""
+    play = opened()
+    exchange = play.call(id=id)
+    leg = play.leg("tools/call")
+
+    assert type(leg.id) is type(id)
+    assert leg.id != id
+    if isinstance(id, int):
+        assert 10**13 <= leg.id < 10**14
+    play.answer(leg, result(leg.id))
+
+    assert exchange.json == result(id)
+
+
+@pytest.mark.parametrize("id", [5, "call"])
+@pytest.mark.parametrize("token", [5, 0, "t"])
+def test_a_progress_token_has_a_stamp_of_its_own_type(id: Any, token: Any) -> None:
+    play = opened()
+    exchange = play.call(id=id, token=token)
+    leg = play.leg("tools/call")
+    assert type(leg.token) is type(token)
+    assert leg.token not in (token, leg.id)
+
+    play.open(leg)
+    play.send(leg, event(progress(leg.token, 1)), event(progress(leg.token, 2)))
+    play.send(leg, event(result(leg.id)))
+
+    assert exchange.messages == [progress(token, 1), progress(token, 2), result(id)]
+
+
+def test_nothing_but_id_and_token_changes_on_the_way_up() -> None:
+    play = opened()
+    raw = (
+        b'{"method": "tools/call","params":{"x": [1.0, 1e400], "_meta":{"progressToken" : "t" }},\n "id":  5}'
+    )
+
+    play.post(raw)
+
+    leg = play.leg()
+    assert leg.body is not None
+    assert leg.body == raw.replace(b'"t"', json.dumps(leg.token).encode()).replace(b"5}", b"%d}" % leg.id)
+
+
+def test_nothing_but_ids_changes_on_the_way_down() -> None:
+    play = opened()
+    exchange = play.call(id=5)
+    leg = play.leg()
+    raw = b'{ "result" : {"content":[ 1.50, "5" ]},"jsonrpc":"2.0", "id" :%d }\n' % leg.id
+
+    play.answer(leg, raw, headers=(*JSON, (b"X-Own", b"a"), (b"X-Own", b"b")))
+
+    assert exchange.body == raw.replace(b"%d" % leg.id, b"5")
+    assert exchange.headers == (*JSON, (b"X-Own", b"a"), (b"X-Own", b"b"))
+
+
+def test_a_server_that_turns_ids_into_text_is_understood() -> None:
+    """R36: ids that come back as text with the same digits are the same."""
+    play = opened()
+    exchange = play.call(id=5)
+    leg = play.leg()
+
+    play.answer(leg, result(str(leg.id)))
+
+    assert exchange.json == result(5)
+
+
+def test_the_request_goes_up_under_the_upstream_id_and_with_its_own_headers() -> None:
+    play = opened()
+
+    play.post(request("tools/list"), headers=((b"X-Own", b"1"), (b"Accept-Encoding", b"gzip")))
+
+    leg = play.leg()
+    assert leg.session_id == b"up-1"
+    assert http.find(leg.headers, b"x-own") == b"1"
+    assert [value for name, value in leg.headers if name.lower() == b"accept-encoding"] == [b"identity"]
+    assert leg.within is None  # W6: JSON servers send their headers when the tool is done
+
+
+@pytest.mark.parametrize("raw_id", [b"null", b"1.5", b"1e400", b"9007199254740993"])
+def test_an_id_that_cannot_be_stamped_passes_and_is_neither_resumed_nor_sent_again(raw_id: bytes) -> None:
+    """R36."""
+    play = opened(epoch=7)
+    exchange = play.post(b'{"jsonrpc":"2.0","id":%b,"method":"tools/list"}' % raw_id)
+    leg = play.leg()
+    assert leg.body == b'{"jsonrpc":"2.0","id":%b,"method":"tools/list"}' % raw_id
+
+    play.open(leg)
+    play.send(leg, event(log("x", 7), 1))
+    play.cut(leg)
+
+    assert not play.sent("GET")
+    assert b'"id":%b' % raw_id in exchange.body
+    assert exchange.answer["error"]["code"] == -32050
+    assert len(play.sent("tools/list")) == 1
+
+
+@pytest.mark.parametrize("name", [b"Signature", b"Content-Digest", b"Content-Encoding"])
+def test_a_signed_or_coded_body_passes_unchanged(name: bytes) -> None:
+    play = opened()
+
+    play.post(request("tools/list", id=5), headers=((name, b"x"),))
+
+    assert play.leg().id == 5
+
+
+def test_stamps_can_be_limited_to_31_bits_or_turned_off() -> None:
+    small = opened(stamp=Stamps.INTS_31)
+    small.call(id=5)
+    assert 10**9 <= small.leg().id < 2**31
+
+    off = opened(stamp=Stamps.OFF)
+    exchange = off.call(id=5, token="t")
+    assert (off.leg().id, off.leg().token) == (5, "t")
+    off.answer(off.leg(), result(5))
+    assert exchange.json == result(5)
+
+
+def test_the_same_id_twice_in_flight_is_two_requests_and_two_answers() -> None:
+    """R33."""
+    play = opened()
+    first, second = play.call("a", id=1), play.call("b", id=1)
+    one, two = play.sent("tools/call")
+    assert one.id != two.id
+
+    play.answer(two, result(two.id, {"of": "b"}))
+    play.answer(one, result(one.id, {"of": "a"}))
+
+    assert first.json == result(1, {"of": "a"})
+    assert second.json == result(1, {"of": "b"})
+
+
+def test_an_id_and_its_text_are_two_requests() -> None:
+    play = opened()
+    number, text = play.call("a", id=1), play.call("b", id="1")
+    one, two = play.sent("tools/call")
+
+    play.answer(one, result(one.id))
+    play.answer(two, result(two.id))
+
+    assert number.json["id"] == 1
+    assert text.json["id"] == "1"
+
+
+def test_an_sse_answer_is_primed_relayed_and_ended_with_the_answer_in_one_write() -> None:
+    """R10 and W7."""
+    play = opened()
+    exchange = play.call(token=1)
+    leg = play.leg()
+    play.open(leg)
+    assert [one.data for one in exchange.events] == [b""]  # the priming event, as the headers came
+
+    play.send(leg, event(progress(leg.token, 1)))
+    assert exchange.is_open
+    before = exchange.body
+    play.steps.clear()
+    play.send(leg, event(result(leg.id)))
+
+    written = [step for step in play.steps if isinstance(step, do.Write | do.EndAnswer)]
+    assert written == [do.EndAnswer(exchange.number, exchange.body[len(before) :])]
+    assert leg.was_drained
+
+
+def test_cursors_are_contiguous_and_no_upstream_id_is_shown() -> None:
+    play = opened()
+    exchange = play.call(token=1)
+    leg = play.leg()
+    play.open(leg)
+    play.send(leg, *[event(progress(leg.token, n), f"uuid-{n}") for n in range(5)])
+    play.send(leg, event(result(leg.id), "uuid-9"))
+
+    ids = [int(one.id or b"") for one in exchange.events]
+    assert ids == list(range(ids[0], ids[0] + 7))
+    assert b"uuid" not in exchange.body
+
+
+def test_the_upstreams_priming_is_swallowed_and_its_retry_kept() -> None:
+    play = opened()
+    exchange = play.call()
+    leg = play.leg()
+    play.open(leg)
+
+    play.send(leg, b"id: a\nretry: 2500\ndata: \n\n")
+
+    assert exchange.body.endswith(b"retry: 2500\n\n")
+    assert len(exchange.events) == 1
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_events_cut_anywhere_arrive_whole(end: str) -> None:
+    play = opened(version="2025-06-18")
+    exchange = play.call(token=1)
+    leg = play.leg()
+    play.open(leg)
+    body = event(progress(leg.token, 1), end=end) + event(result(leg.id), end=end)
+
+    for at in range(len(body)):
+        if leg.is_open:
+            play.send(leg, body[at : at + 1])
+
+    assert exchange.messages == [progress(1, 1), result(5)]
+    assert exchange.body.count(b"\r\n") == (0 if end == "\n" else 2 * 4)
+
+
+def test_a_request_that_the_server_refuses_gets_the_servers_answer() -> None:
+    play = opened()
+    exchange = play.call()
+    leg = play.leg()
+
+    play.answer(leg, error(leg.id, -32602), status=400, headers=(*JSON, (b"X-Own", b"1")))
+
+    assert (exchange.status, exchange.json) == (400, error(5, -32602))
+    assert http.find(exchange.headers, b"x-own") == b"1"
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_refused_credentials_pass_with_their_challenge(status: int) -> None:
+    play = opened()
+    exchange = play.call()
+
+    play.answer(play.leg(), b"{}", status=status, headers=(*JSON, (b"WWW-Authenticate", b"Bearer")))
+
+    assert exchange.status == status
+    assert http.find(exchange.headers, b"www-authenticate") == b"Bearer"
+    assert not play.heals
+
+
+def test_404_that_says_method_not_found_passes() -> None:
+    """R27: never a loss."""
+    play = opened()
+    play.advance(10)
+    exchange = play.call()
+
+    play.answer(play.leg(), error(play.leg().id, -32601), status=404)
+
+    assert exchange.status == 404
+    assert not play.has_leg("initialize")
+
+
+def test_a_message_that_answers_another_stream_never_arrives() -> None:
+    """G2, R30."""
+    play = opened()
+    first, second = play.call("a", id=1, token="ta"), play.call("b", id=2)
+    one, two = play.sent("tools/call")
+    play.open(one)
+    play.open(two)
+
+    play.send(two, event(result(one.id, {"of": "a"})), event(result(777)))
+    play.send(two, event(progress("strange", 1)))
+    assert second.messages == []
+    assert play.dropped == ["foreign", "foreign", "foreign"]
+
+    play.send(two, event(progress(one.token, 3)))  # of this generation: mapped and passed where it came
+    assert second.messages == [progress("ta", 3)]
+    play.send(one, event(result(one.id)))
+    play.send(two, event(result(two.id)))
+    assert (first.answer["id"], second.answer["id"]) == (1, 2)
+
+
+def test_what_follows_the_answer_is_late() -> None:
+    play = opened()
+    exchange = play.call()
+    leg = play.leg()
+    play.open(leg)
+
+    play.send(leg, event(result(leg.id)), event(result(leg.id)), event(log("bye")))
+
+    assert len(exchange.messages) == 1
+
+
+def test_an_error_without_id_passes_and_answers_nothing() -> None:
+    """R30."""
+    play = opened()
+    exchange = play.call()
+    leg = play.leg()
+    play.open(leg)
+
+    play.send(leg, event(error(None)))
+    assert exchange.is_open
+    play.send(leg, event(result(leg.id)))
+
+    assert exchange.messages == [error(None), result(5)]
+
+
+def test_a_json_answer_without_an_answer_is_an_explicit_error() -> None:
+    play = opened()
+    exchange = play.call()
+
+    play.answer(play.leg(), b"{}")
+
+    assert exchange.json["error"]["code"] == -32050
+
+
+def test_more_streams_than_the_limit_are_refused_at_once() -> None:
+    """G8."""
+    play = opened(max_streams=2)
+    play.call(id=1)
+    play.call(id=2)
+
+    exchange = play.call(id=3)
+
+    assert exchange.json["error"]["code"] == -32052
+    assert len(play.sent("tools/call")) == 2
+
+
+def test_a_notification_is_forwarded_and_acknowledged() -> None:
+    play = opened()
+    exchange = play.post(notification("notifications/roots/list_changed"))
+
+    leg = play.leg("notifications/roots/list_changed")
+    assert leg.session_id == b"up-1"
+    play.end(leg, LegEnd.NOT_SENT)
+
+    assert exchange.status == 202  # W4, R37: always, and never sent again
+    assert len(play.sent("notifications/roots/list_changed")) == 1
+
+
+def test_retry_between_events_is_not_taken_for_a_message() -> None:
+    play = opened()
+    exchange = play.call()
+    leg = play.leg()
+    play.open(leg)
+
+    play.send(leg, retry(10), b": ping\n\n", event(result(leg.id)))
+
+    assert exchange.messages == [result(5)]
