@@ -243,6 +243,7 @@ class Settings(Limits):
         """What the core obeys. `stamp: off` implies `reissue: never` and no epoch-less poll (R36)."""
         values = {field.name: getattr(self, setting_name(field.name)) for field in fields(Policy)}
         values["epoch_header"] = self.epoch_header.lower().encode()
+        values["credential_headers"] = tuple(name.lower().encode() for name in self.credential_headers)
         if self.stamp is Stamps.OFF:
             values |= {"reissue": Reissue.NEVER, "poll_without_epoch": PollWithoutEpoch.RESTART}
         return Policy(**values)

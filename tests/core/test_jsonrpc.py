@@ -19,8 +19,8 @@ def test_a_call_shows_its_id_token_and_tool() -> None:
     assert (message.kind, message.method) == (Kind.REQUEST, "tools/call")
     assert (message.id, message.token, message.cancels) == (b"17", b'"p1"', None)
     assert message.is_rewritable
-    assert message.tool_name() == "bump"
-    assert not message.is_task_augmented()
+    assert message.tool == "bump"
+    assert not message.is_task
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_parts_are_empty_where_they_are_absent_or_no_objects() -> None:
     assert message.params() == {}
     assert message.result() == {}
     assert message.error() == {}
-    assert message.tool_name() is None
+    assert message.tool is None
 
 
 def test_parts_are_left_raw() -> None:
@@ -88,7 +88,7 @@ def test_parts_are_left_raw() -> None:
 
 
 def test_a_task_augmented_call_is_seen() -> None:
-    assert jsonrpc.read_message(b'{"id":1,"method":"tools/call","params":{"task":{}}}').is_task_augmented()
+    assert jsonrpc.read_message(b'{"id":1,"method":"tools/call","params":{"task":{}}}').is_task
 
 
 def test_a_batch_keeps_its_members_and_invalid_ones_too() -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from epochgate.core.commands import Drifted
+from epochgate.core.policy import Reissue
 from tests.core.messages import Json, ask, event, log, progress, request, result
 from tests.core.playbook import MARK, Play, opened
 from tests.core.sides import Exchange, Upstream
@@ -94,14 +97,18 @@ def test_a_stream_of_the_old_epoch_goes_on_beside_the_new() -> None:
     assert not play.reasons
 
 
-def test_a_second_run_in_the_same_upstream_session_cancels_the_first() -> None:
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_a_second_run_in_the_same_upstream_session_cancels_the_first(is_cut: bool) -> None:
     """R1, second trace: the generation taken over by drift has the same upstream id."""
-    play = opened(epoch=1)
+    play = opened(epoch=1, reissue=Reissue.ALWAYS)
     exchange, post = call(play)
     play.send(post, event(progress(post.token, 1, 1)))  # without an id: no resume can be tried
     drift(play, 2)
 
-    play.cut(post)
+    if is_cut:
+        play.cut(post)
+    else:
+        play.send(post, event(progress(post.token, 2, 2)))
 
     cancelled = play.leg("notifications/cancelled")
     again = play.leg("tools/call")
@@ -112,6 +119,23 @@ def test_a_second_run_in_the_same_upstream_session_cancels_the_first() -> None:
     play.answer(again, result(again.id, epoch=2))
     assert exchange.answer["id"] == 5
     assert len(play.sent("initialize")) == 1  # taken over without one
+
+
+def test_tools_are_asked_for_where_no_heal_is_needed() -> None:
+    """R20: nothing is known of the tool, and the session lives already."""
+    play = opened(epoch=1)
+    exchange, post = call(play)
+    play.send(post, event(progress(post.token, 1, 1)))
+    drift(play, 2)
+    play.cut(post)
+
+    asked = play.leg("tools/list")
+    play.answer(asked, result(asked.id, {"tools": play.tools}, 2))
+    again = play.leg("tools/call")
+    play.answer(again, result(again.id, epoch=2))
+
+    assert exchange.answer["id"] == 5
+    assert "result" in exchange.answer
 
 
 def test_drift_restores_level_and_subscriptions_into_the_re_created_session() -> None:

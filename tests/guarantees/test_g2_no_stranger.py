@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from tests.support.client import PRIMED, Client, Event, Json
+from tests.support.client import PRIMED, Answer, Client, Event, Json
 from tests.support.proxy import guarding
 from tests.support.server import Epochs, Leg, McpServer, serving
 
@@ -227,20 +227,21 @@ async def test_questions_of_two_runs_under_one_id_are_answered_each_by_its_own()
         assert (await second.messages())[-1]["result"]["said"] == "second"
 
 
-async def _question(message: Json, answer: object) -> Json:
-    from tests.support.client import Answer
-
-    assert isinstance(answer, Answer)
+async def _question(message: Json, answer: Answer) -> Json:
     while message.get("method") != "elicitation/create":
         message = await answer.next_message()
     return message
 
 
 async def test_two_clients_whose_server_gives_them_one_id_stay_apart() -> None:
-    """R42: a server with derived session ids."""
+    """R42: a server with derived session ids; the newcomer's visible id is minted by the proxy."""
     server = McpServer(told_who)
+    server.make_id = lambda: "derived"
     async with serving(server), guarding(server.port) as proxy:
         async with Client(proxy.port) as alice, Client(proxy.port) as bob:
-            await alice.open()
+            first = await stream_of(alice)
             await bob.open()
             assert alice.session != bob.session
+            assert (await bob.get(first[0].id)).status == 400
+            again = await alice.get(first[0].id)
+            assert (await again.messages())[-1]["id"] == 7

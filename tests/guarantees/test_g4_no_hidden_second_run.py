@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.client import Client, Json
 from tests.support.proxy import Proxy, guarding
-from tests.support.server import Epochs, Leg, McpServer, honest, serving
+from tests.support.server import Epochs, Leg, McpServer, Play, honest, serving
 
 UNANNOTATED: Json = {"name": "work", "inputSchema": {}}
 READ_ONLY: Json = {"name": "work", "inputSchema": {}, "annotations": {"readOnlyHint": True}}
@@ -214,7 +214,7 @@ async def test_a_broken_call_is_sent_again_only_when_its_client_is_back() -> Non
         assert server.found() == {"initialize": 2, "initialized": 2, "executions": 2}
 
 
-def _cut_when_told(server: McpServer):  # type: ignore[no-untyped-def]
+def _cut_when_told(server: McpServer) -> Play:
     async def play(leg: Leg) -> None:
         if leg.run.number > 1:
             await honest(leg)

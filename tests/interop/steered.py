@@ -56,6 +56,17 @@ class Steered:
         await self._wait(lambda: bool(self.told(event, **where)), f"{event} {where}")
         return self.told(event, **where)[0]
 
+    async def wait_result(self, call: str) -> Line:
+        """The result of a call that a client was ordered to make. Raises `NotTold`, at once on an error."""
+
+        def is_answered() -> bool:
+            return bool(self.told("result", call=call) or self.told("error", call=call))
+
+        await self._wait(is_answered, f"the answer of {call}")
+        if not self.told("result", call=call):
+            raise NotTold(f"{self.name} got an error instead of a result: {self._story()}")
+        return self.told("result", call=call)[0]
+
     async def wait_text(self, fragment: str) -> None:
         """Wait for a line of plain text that holds `fragment`. Raises `NotTold`."""
         await self._wait(

@@ -63,7 +63,7 @@ async def test_an_undisturbed_session_works(stage: Stage, kind: str) -> None:
     await client.order("list")
     assert (await client.wait_told("listed"))["tools"] == ["count", "echo"]
     run = await _call_until_held(client)
-    result = await client.wait_told("result", call="a")
+    result = await client.wait_result("a")
 
     assert _answer(result) == {"run": run, "sum": SUM}
     assert result["meta"] == {}
@@ -84,7 +84,7 @@ async def test_a_call_cut_on_the_client_leg_is_resumed_by_the_sdk(stage: Stage, 
 
     assert cutter.cut() > 0
     await server.order("release")
-    result = await client.wait_told("result", call="a")
+    result = await client.wait_result("a")
 
     assert _answer(result) == {"run": run, "sum": SUM}
     assert _progress(client, run) == UNBROKEN
@@ -101,7 +101,7 @@ async def test_an_upstream_leg_that_broke_is_resumed_within_its_epoch(stage: Sta
 
     assert cutter.cut() > 0
     await server.order("release")
-    result = await client.wait_told("result", call="a")
+    result = await client.wait_result("a")
 
     assert _answer(result) == {"run": run, "sum": SUM}
     assert MARK not in result["meta"]
@@ -121,7 +121,7 @@ async def test_an_upstream_leg_that_broke_without_an_epoch_is_restarted(stage: S
 
     assert cutter.cut() > 0
     await server.order("release")
-    result = await client.wait_told("result", call="a")
+    result = await client.wait_result("a")
 
     second = _answer(result)["run"]
     assert second != first
@@ -145,7 +145,7 @@ async def test_a_server_killed_mid_call_and_restarted(
 
     await old.kill()
     new, _ = await stage.server(kind, *flags, "--released", port=upstream)
-    result = await client.wait_told("result", call="a")
+    result = await client.wait_result("a")
 
     (second,) = _runs(new)
     assert _runs(old) == [first]
@@ -171,7 +171,7 @@ async def test_a_call_that_may_not_run_twice_ends_in_an_error_that_says_so(stage
     assert error["code"] == -32050
     assert _runs(old, new) == [first]
     await client.order("call", call="b", tool="echo", arguments={"text": "still here"})
-    assert (await client.wait_told("result", call="b"))["text"] == "still here"
+    assert (await client.wait_result("b"))["text"] == "still here"
 
 
 async def test_a_session_evicted_mid_call_is_healed(stage: Stage, kind: str) -> None:
@@ -184,7 +184,7 @@ async def test_a_session_evicted_mid_call_is_healed(stage: Stage, kind: str) -> 
     await server.order("evict")
     await server.wait_told("evicted", sessions=1)
     await server.order("release")
-    result = await client.wait_told("result", call="a")
+    result = await client.wait_result("a")
 
     (_, second) = _runs(server)
     assert second != first
@@ -202,9 +202,9 @@ async def test_a_404_beside_a_call_that_never_broke_leaves_that_call_alone(stage
     await server.order("forget")
     await server.wait_told("evicted", sessions=1)
     await client.order("call", call="b", tool="echo", arguments={"text": "who am I?"})
-    echo = await client.wait_told("result", call="b")
+    echo = await client.wait_result("b")
     await server.order("release")
-    result = await client.wait_told("result", call="a")
+    result = await client.wait_result("a")
 
     assert echo["text"] == "who am I?"
     assert MARK in echo["meta"]

@@ -57,7 +57,7 @@ async def test_an_undisturbed_session_works(stage: Stage) -> None:
     await client.order("list")
     assert TOOL in (await client.wait_told("listed"))["tools"]
     await _call_until_seen(client, 1)
-    result = await client.wait_told("result", call="a")
+    result = await client.wait_result("a")
 
     assert result["text"] == DONE
     assert result["meta"] == {}
@@ -77,7 +77,7 @@ async def test_a_call_cut_on_the_client_leg_is_resumed_by_the_sdk(stage: Stage) 
     await _call_until_seen(client, 2)
 
     assert down.cut() > 0
-    result = await client.wait_told("result", call="a")
+    result = await client.wait_result("a")
 
     assert result["text"] == DONE
     assert _progress(client) == UNBROKEN
@@ -93,7 +93,7 @@ async def test_a_server_killed_mid_call_and_restarted(stage: Stage) -> None:
 
     await old.kill()
     await stage.server("typescript", port=upstream)
-    result = await client.wait_told("result", call="a")
+    result = await client.wait_result("a")
 
     assert result["text"] == DONE
     assert result["meta"][MARK]["generation"] == 2
@@ -113,7 +113,7 @@ async def test_a_session_evicted_mid_call_is_healed(stage: Stage) -> None:
     await _call_until_seen(client, 2)
 
     _end_session(cutter)
-    result = await client.wait_told("result", call="a")
+    result = await client.wait_result("a")
 
     assert result["text"] == DONE
     assert MARK in result["meta"]
@@ -132,7 +132,7 @@ async def test_a_session_that_is_gone_is_healed_by_the_next_call(stage: Stage) -
 
     _end_session(cutter)
     await client.order("call", call="b", tool="echo", arguments={"message": "who am I?"})
-    result = await client.wait_told("result", call="b")
+    result = await client.wait_result("b")
 
     assert result["text"] == "Echo: who am I?"
     assert MARK in result["meta"]

@@ -102,11 +102,13 @@ def test_the_build_is_told() -> None:
 
 def test_populations_are_read_at_the_scrape() -> None:
     metrics = Metrics()
-    metrics.moved(None, ("sessions", "opening"))
-    metrics.moved(("sessions", "opening"), ("sessions", "live"))
+    counted: dict[tuple[str, ...], int] = {("sessions", "live"): 1}
+    metrics.watch_populations(lambda: counted)
+    metrics.refresh()
     assert _series(metrics, "sessions")["live",] == 1
     assert _series(metrics, "sessions")["opening",] == 0
-    metrics.moved(("sessions", "live"), None)
+    counted.clear()
+    metrics.refresh()
     assert set(_series(metrics, "sessions").values()) == {0}
 
 

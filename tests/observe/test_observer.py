@@ -20,7 +20,6 @@ from epochgate.core.commands import (
     Judged,
     Reissued,
     Relayed,
-    StateChanged,
     UpstreamFailed,
 )
 from epochgate.observe.metrics import Metrics
@@ -98,12 +97,6 @@ CASES: list[tuple[Fact, dict[str, float], str | None]] = [
     (Counted("unknown_cursors"), {"unknown_cursors_total": 1}, "info"),
     (Counted("journal_evictions"), {"journal_evictions_total": 1}, "info"),
     (UpstreamFailed("reset"), {'upstream_errors_total{kind="reset"}': 1}, "info"),
-    (StateChanged("session", None, "opening"), {'sessions{state="opening"}': 1}, None),
-    (
-        StateChanged("request", None, "sent"),
-        {'streams{kind="request",state="sent"}': 1},
-        None,
-    ),
 ]
 
 

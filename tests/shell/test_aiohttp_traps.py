@@ -280,14 +280,17 @@ async def test_clean_end_and_drop_are_two_events_and_close_delimited_counts_as_a
 
 @on_each_loop
 async def test_sigterm_an_open_stream_does_not_keep_the_server_from_closing() -> None:
-    async with serving(_streaming) as server, relaying(server.port) as proxy:
-        async with connected(proxy.port) as client:
-            await client.send(GET)
-            await client.read_head()
-            before = asyncio.get_running_loop().time()
-            await proxy.server.close()
-            assert asyncio.get_running_loop().time() - before < 2.0
-            await client.wait_gone()
+    async with (
+        serving(_streaming) as server,
+        relaying(server.port) as proxy,
+        connected(proxy.port) as client,
+    ):
+        await client.send(GET)
+        await client.read_head()
+        before = asyncio.get_running_loop().time()
+        await proxy.server.close()
+        assert asyncio.get_running_loop().time() - before < 2.0
+        await client.wait_gone()
 
 
 def test_fire_and_forget_a_task_is_kept_awaited_and_its_failure_told(

@@ -94,7 +94,7 @@ async def test_a_body_in_chunks_and_in_pieces_arrives_whole() -> None:
     owner = Owner(_ok)
     async with listening(owner.handle) as (_, port), connected(port) as client:
         await client.send(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nab")
-        await until(lambda: True)
+        await asyncio.sleep(0)
         await client.send(b"c\r\n%x\r\n" % 1_000_000 + bytes(1_000_000) + b"\r\n0\r\n\r\n")
         exchange = await owner.take()
         assert exchange.body == b"abc" + bytes(1_000_000)
@@ -377,18 +377,20 @@ async def test_a_client_that_stops_reading_is_told_once_and_once_more_when_it_go
         await client.send(GET)
         exchange = await owner.take()
         exchange.open(200, SSE)
-        written = 0
-        while not owner.told:
-            exchange.write(bytes(10_000))
-            written += 10_000
-            await until(lambda: True)
-        exchange.write(bytes(10_000))
-        assert owner.told == ["stalled"]
-        read = 0
+        exchange.write(b"")
         await client.read_head()
-        while read < written:
-            read += len(await client.read_chunk())
-        assert owner.told == ["stalled", "drained"]
+        for turn in range(2):
+            written = 0
+            while len(owner.told) == 2 * turn:
+                exchange.write(bytes(10_000))
+                written += 10_000
+                await asyncio.sleep(0)
+            exchange.write(bytes(10_000))
+            assert owner.told[2 * turn :] == ["stalled"]
+            read = 0
+            while read < written + 10_000:
+                read += len(await client.read_chunk())
+            assert owner.told[2 * turn :] == ["stalled", "drained"]
 
 
 @on_each_loop
@@ -440,6 +442,20 @@ async def test_what_is_no_request_is_refused_with_its_status() -> None:
 
 
 @on_each_loop
+async def test_a_body_that_grows_too_large_while_it_comes_is_refused() -> None:
+    limits = ServerLimits(body_bytes=10, linger_s=0.02)
+    owner = Owner(_ok)
+    async with listening(owner.handle, limits) as (server, port), connected(port) as client:
+        await client.send(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n6\r\nabcdef\r\n")
+        await until(lambda: any(not connection.is_idle for connection in server.live))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        await client.send(b"6\r\nabcdef\r\n")
+        assert (await client.read_rest()).startswith(b"HTTP/1.1 413 ")
+        assert owner.exchanges == []
+
+
+@on_each_loop
 async def test_a_bad_chunk_inside_a_body_is_refused_at_once() -> None:
     head = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n"
     async with (
@@ -485,6 +501,13 @@ async def test_a_handler_that_fails_breaks_the_connection_and_writes_no_answer()
     async with listening(fail) as (_, port), connected(port) as client:
         await client.send(GET)
         assert not (await client.read_rest()).endswith(b"0\r\n\r\n")
+
+    async def fail_at_once(exchange: Exchange) -> None:
+        raise LookupError("a bug")
+
+    async with listening(fail_at_once) as (_, port), connected(port) as client:
+        await client.send(GET)
+        assert await client.read_rest() == b""
 
 
 # --- the listener -------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import pytest
 
@@ -213,14 +214,10 @@ async def test_headers_above_the_limit_are_a_protocol_error() -> None:
 async def test_a_connection_is_used_again_even_by_the_call_that_its_end_brings() -> None:
     async with serving(_echo) as server, sending_to(server.port) as upstream:
         first, second = Heard(), Heard()
-        first.on_end = lambda: void(upstream.send(call(2), second))
+        first.on_end = partial(upstream.send, call(2), second)
         upstream.send(call(1), first)
         assert await second.wait_end() == CLEAN
         assert (server.connections, len(server.requests)) == (1, 2)
-
-
-def void(value: object) -> None:
-    """Take a value that nobody needs."""
 
 
 @on_each_loop
@@ -285,6 +282,41 @@ async def test_bytes_that_nobody_asked_for_end_an_idle_connection() -> None:
             assert (await heard.wait_end(), heard.status) == (CLEAN, 200)
             await until(lambda: not server.playing)
         assert server.connections == 2
+
+
+@on_each_loop
+async def test_what_stands_behind_an_answer_in_one_read_keeps_its_connection_from_being_used_again() -> None:
+    for behind in (b"no HTTP\r\n\r\n", OK):
+        first, second = Heard(), Heard()
+
+        async def script(
+            upstreams: Upstreams, peer: Peer, heard: Heard = first, behind: bytes = behind
+        ) -> None:
+            if upstreams.connections == 2:
+                await _echo(upstreams, peer)
+            await upstreams.take(peer)
+            await peer.send(CHUNKED)
+            await until(lambda: heard.status is not None)
+            await peer.send(b"2\r\nok\r\n0\r\n\r\n" + behind)
+            await peer.wait_gone()
+
+        async with serving(script) as server, sending_to(server.port) as upstream:
+            first.on_end = partial(upstream.send, call(2), second)
+            upstream.send(call(1), first)
+            assert await second.wait_end() == first.end == CLEAN
+            assert (first.body, second.body, server.connections) == (b"ok", b"ok", 2)
+
+
+@on_each_loop
+async def test_a_leg_paused_in_its_last_read_does_not_silence_the_next_one() -> None:
+    async with serving(_echo) as server, sending_to(server.port) as upstream:
+        first, second = Heard(), Heard()
+        leg = upstream.send(call(1), first)
+        first.on_read = leg.pause
+        assert await first.wait_end() == CLEAN
+        upstream.send(call(2), second)
+        assert await second.wait_end() == CLEAN
+        assert server.connections == 1
 
 
 @on_each_loop

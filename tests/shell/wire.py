@@ -252,7 +252,8 @@ class Heard:
         self.reads: list[bytes] = []
         self.end: tuple[LegEnd, str] | None = None
         self.told = asyncio.Event()
-        self.on_end: Callable[[], None] = lambda: None
+        self.on_read: Callable[[], object] = lambda: None
+        self.on_end: Callable[[], object] = lambda: None
 
     @property
     def body(self) -> bytes:
@@ -265,6 +266,7 @@ class Heard:
     def leg_read(self, leg: int, data: bytes) -> None:
         assert self.end is None
         self.reads.append(data)
+        self.on_read()
 
     def leg_ended(self, leg: int, end: LegEnd, error: str) -> None:
         assert self.end is None

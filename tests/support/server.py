@@ -263,6 +263,9 @@ class McpServer:
         self.requests: list[Request] = []
         self.accepts: Callable[[Request], int | None] = lambda request: None  # a status that refuses
         self.answers_pings = True
+        self.override: bytes | None = None  # the answer to everything
+        self.on_request: Callable[[Peer], Awaitable[None]] | None = None  # plays everything
+        self.make_id: Callable[[], str] = lambda: uuid.uuid4().hex
         self.port = 0
         self._numbers = itertools.count(1)
         self._server: asyncio.Server | None = None
@@ -338,6 +341,12 @@ class McpServer:
         request = Request(*await peer.read_message())
         self.requests.append(request)
         self.counts[str(request.message.get("method") or request.method)] += 1
+        if self.on_request is not None:
+            await self.on_request(peer)
+            return
+        if self.override is not None:
+            await peer.send(self.override)
+            raise Cut
         status = self.accepts(request)
         if status is not None:
             await peer.send(whole(status, [("www-authenticate", "Bearer")], b"refused"))
@@ -352,7 +361,7 @@ class McpServer:
             await self._in_session(peer, request, session)
 
     async def _initialize(self, peer: Peer, request: Request) -> None:
-        session = Session(uuid.uuid4().hex, next(self._numbers))
+        session = Session(self.make_id(), next(self._numbers))
         self.sessions[session.id] = session
         leg = self._leg(peer, request, session)
         asked = request.message["params"]["protocolVersion"]

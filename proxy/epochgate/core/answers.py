@@ -29,7 +29,7 @@ from epochgate.core.policy import PollWithoutEpoch, Stamps
 from epochgate.core.scan import TopLevelReplacer
 from epochgate.core.states import ClientHalf, ClientInput, Up, UpInput
 from epochgate.core.stream import Answer, OwedState, Stream
-from epochgate.core.upward import back_off, body_of, headers_of_get, headers_of_post
+from epochgate.core.upward import back_off, body_of, head_of_post, headers_of_get, headers_of_post
 from epochgate.core.verdict import (
     OUTSIDE,
     AnswerEvidence,
@@ -67,13 +67,14 @@ def send_post(session: Session, stream: Stream) -> None:
     if not stream.open_owed:
         clientleg.cancel_due(session, stream)
         return
-    headers = headers_of_post(stream.head, stream.generation)
+    head = head_of_post(session, stream)
+    headers = headers_of_post(head, stream.generation)
     if stream.failing_since is None:
         stream.sent_at = session.now
     session.move_stream(stream, UpInput.SENT)
     stream.answer = None
     stream.last_read_at = session.now
-    stream.leg = session.send(stream, b"POST", stream.head, headers, body_of(stream))
+    stream.leg = session.send(stream, b"POST", head, headers, body_of(stream))
     silence.watch(session, stream)
 
 

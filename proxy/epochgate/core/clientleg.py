@@ -21,7 +21,6 @@ from epochgate.core.commands import (
     Relayed,
     Respond,
     ResumeLeg,
-    StateChanged,
     Write,
 )
 from epochgate.core.errors import OUTCOME_UNKNOWN
@@ -42,6 +41,7 @@ _SSE_HEADERS: Headers = (
 )
 _NEARLY_S = 0.001  # closer to its time than a clock can tell
 _JAVA = b"java-http-client"
+_STREAM_TIMERS = ("silence", "retry", "wait", "cancel", "reopen")
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,8 +243,9 @@ def end_leg(session: Session, stream: Stream, *, is_answered: bool = False) -> N
 
 
 def _clear_timers(session: Session, stream: Stream) -> None:
-    for name in ("retry", "wait", "silence", "cancel", "reopen"):
-        session.clear_timer(name, stream.handle)
+    if session.timers:
+        for name in _STREAM_TIMERS:
+            session.timers.pop((name, stream.handle), None)
 
 
 def ended_upstream(session: Session, stream: Stream) -> None:
@@ -392,7 +393,6 @@ def forget(session: Session, stream: Stream) -> None:
         session.move_stream(stream, UpInput.FORGOTTEN)
     if session.streams.pop(stream.handle, None) is None:
         return
-    session.do(StateChanged(stream.kind.value, stream.up.value, None))
     stream.journal.clear()
     _bury(session, stream)
     for owed in stream.owed:
@@ -411,7 +411,7 @@ def _retire(session: Session, stream: Stream, owed: Owed) -> None:
     if generation.stamps.pop(owed.key, None) is not None and owed.is_stamped:
         generation.retire(owed.key, session.now)
     key = owed.token_key
-    if key is None or owed.message.is_task_augmented():
+    if key is None or owed.message.is_task:
         return
     if generation.tokens.pop(key, None) is not None and owed.is_stamped:
         generation.retire(key, session.now)

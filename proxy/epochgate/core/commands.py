@@ -202,16 +202,6 @@ class UpstreamFailed:
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class StateChanged:
-    """A session or stream moved: `what` is session, request or standalone; None is before birth or
-    after the end."""
-
-    what: str
-    old: str | None
-    new: str | None
-
-
 Command = (
     SendUpstream
     | PauseLeg
@@ -238,6 +228,5 @@ Fact = (
     | Drifted
     | Counted
     | UpstreamFailed
-    | StateChanged
 )
 Step = Command | Fact

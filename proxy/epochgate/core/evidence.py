@@ -39,12 +39,13 @@ class Reading:
 def read(session: Session, stream: Stream, message: Message, event: sse.Event | None) -> Reading:
     """The evidence of one message; `event` is None for a JSON answer."""
     claim, owed = _claim(stream, message)
-    stated = epoch.stated_in(message.raw, session.policy.epoch_keys)
+    captured = stream.generation.epoch
+    stated = epoch.stated_in(message.raw, session.policy.epoch_keys) if captured.is_captured else None
     evidence = MessageEvidence(
         leg=stream.leg_kind,
         size=Size.FITS,
         claim=claim,
-        epoch=epoch.compare(stream.generation.epoch, stated, stream.header_epoch),
+        epoch=epoch.compare(captured, stated, stream.header_epoch),
         asked=_asked(stream.generation, claim, message),
         step=_step(stream, event),
         before=Before.SOMETHING if stream.relayed else Before.NOTHING,
@@ -75,7 +76,7 @@ def note_answer(session: Session, stream: Stream, reading: Reading) -> None:
         result = (jsonrpc.read_object(reading.message.raw) or {}).get("result")
         if result is not None:
             session.tools.add_page(bytes(result), is_first)
-    name = owed.message.tool_name()
+    name = owed.message.tool
     if name is None or not session.tools.is_annotating:
         return
     hint = session.tools.hints.get(name)
@@ -115,7 +116,7 @@ def _claim_of_progress(stream: Stream, token: bytes) -> tuple[Claim, Owed | None
     found = _find(stream.generation.tokens, token)
     if found is None:
         return (Claim.LATE if _is_retired(stream, token) else Claim.UNKNOWN_PROGRESS), None
-    is_task = found.owed.message.is_task_augmented()
+    is_task = found.owed.message.is_task
     if found.owed.state is OwedState.ANSWERED and not is_task:
         return Claim.LATE, found.owed
     return (Claim.PROGRESS if found.stream is stream else Claim.ELSEWHERE_PROGRESS), found.owed

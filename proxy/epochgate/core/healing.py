@@ -7,6 +7,7 @@ then parked for the next caller (R27).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -45,7 +46,6 @@ class Heal:
     result_raw: bytes = b""
     changes: tuple[str, ...] = ()
     steps: list[RestoreStep] = field(default_factory=list)
-    tool_pages: int = 0
 
 
 # --- beginning --------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def _call_params(raw: bytes) -> dict[str, object]:
 
 def _restore_next(session: Session, run: Heal, new: Generation) -> None:
     if not run.steps:
-        _ask_for_tools(session, run, new, None)
+        _ask_for_tools(session, run, new)
         return
     step = run.steps.pop(0)
     request_id = session.own_id()
@@ -182,33 +182,51 @@ def _is_tool_error(message: jsonrpc.Message) -> bool:
     return value is not None and bytes(value) == b"true"
 
 
-def _ask_for_tools(session: Session, run: Heal, new: Generation, cursor: str | None) -> None:
+def _ask_for_tools(session: Session, run: Heal, new: Generation) -> None:
     """Ask what the tools promise, where a decision hangs on it (R20)."""
-    is_needed = cursor is not None or any(
+    is_needed = any(
         reissue.needs_tools(session.policy, owed, session.tools)
         for stream in session.streams.values()
         if stream.up is Up.VOID
         for owed in stream.open_owed
     )
-    if not is_needed or run.tool_pages >= _MAX_TOOL_PAGES:
+
+    def listed() -> None:
+        if session.heal is run:
+            _commit(session, run)
+
+    if is_needed:
+        list_tools(session, run.head, new, listed)
+    else:
         _commit(session, run)
-        return
-    run.tool_pages += 1
+
+
+def list_tools(session: Session, head: RequestHead, generation: Generation, done: Callable[[], None]) -> None:
+    """Read all pages of `tools/list` from a server session, then call `done` whatever came of it."""
+    _list_page(session, head, generation, None, 1, done)
+
+
+def _list_page(
+    session: Session,
+    head: RequestHead,
+    generation: Generation,
+    cursor: str | None,
+    page: int,
+    done: Callable[[], None],
+) -> None:
     request_id = session.own_id()
 
     def listed(outcome: Outcome) -> None:
-        if session.heal is not run:
-            return
         following = None
         if outcome.message is not None:
             following = reissue.read_tools_page(outcome.message, session.tools, is_first=cursor is None)
-        if following is None:
-            _commit(session, run)
+        if following is None or page >= _MAX_TOOL_PAGES:
+            done()
         else:
-            _ask_for_tools(session, run, new, following)
+            _list_page(session, head, generation, following, page + 1, done)
 
-    params = {} if cursor is None else {"cursor": cursor}
-    session.inquire(run.head, new, jsonrpc.request(request_id, "tools/list", params), request_id, listed)
+    body = jsonrpc.request(request_id, "tools/list", {} if cursor is None else {"cursor": cursor})
+    session.inquire(head, generation, body, request_id, listed)
 
 
 # --- committing -------------------------------------------------------------------------------------

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from epochgate.core.session import Session
 
 _TEXT: Headers = ((b"Content-Type", b"text/plain; charset=utf-8"),)
+_RESTORED = frozenset(("logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tools/call"))
 _SESSION_NOT_FOUND = b"session not found"
 
 
@@ -152,6 +153,8 @@ def _answer_limit(session: Session, event: PostArrived) -> None:
 def _note_requests(session: Session, head: RequestHead, requests: tuple[Message, ...]) -> None:
     """Remember what a heal has to restore (design, section 8)."""
     for message in requests:
+        if message.method not in _RESTORED:
+            continue
         params = message.params()
         match message.method:
             case "logging/setLevel":
@@ -160,9 +163,7 @@ def _note_requests(session: Session, head: RequestHead, requests: tuple[Message,
                 session.subscriptions[uri] = None
             case "resources/unsubscribe" if (uri := read_string(params.get("uri"))) is not None:
                 session.subscriptions.pop(uri, None)
-            case "tools/call" if (
-                name := message.tool_name()
-            ) in session.policy.replay_tools and name is not None:
+            case "tools/call" if (name := message.tool) in session.policy.replay_tools and name is not None:
                 session.prelude.pop(name, None)
                 session.prelude[name] = message
 

@@ -60,7 +60,8 @@ class Message:
 
     `token` is the progress token that a request offers or a progress notification names, `cancels`
     the request id in `notifications/cancelled`. An ERROR may have no id. `is_rewritable` is False
-    where these cannot be replaced: a key that stands twice, or no UTF-8 (R36).
+    where these cannot be replaced: a key that stands twice, or no UTF-8 (R36). `tool` is what a
+    `tools/call` names; `is_task`: the request is task-augmented.
     """
 
     raw: bytes
@@ -70,6 +71,8 @@ class Message:
     token: bytes | None = None
     cancels: bytes | None = None
     is_rewritable: bool = False
+    tool: str | None = None
+    is_task: bool = False
     spans: Mapping[str, Span] = field(default_factory=dict, repr=False, compare=False)
 
     def params(self) -> Members:
@@ -84,13 +87,6 @@ class Message:
         """The members of `error`; empty if it is absent or no object."""
         return self._members("error")
 
-    def tool_name(self) -> str | None:
-        """The tool that a `tools/call` names."""
-        return read_string(self.params().get("name")) if self.method == "tools/call" else None
-
-    def is_task_augmented(self) -> bool:
-        return self.kind is Kind.REQUEST and "task" in self.params()
-
     def _members(self, key: str) -> Members:
         value = (read_object(self.raw) or {}).get(key)
         return {} if value is None else read_object(bytes(value)) or {}
@@ -103,22 +99,25 @@ class Body:
     raw: bytes
     messages: tuple[Message, ...]
     is_batch: bool
+    requests: tuple[Message, ...] = ()
 
-    @property
-    def requests(self) -> tuple[Message, ...]:
-        return tuple(message for message in self.messages if message.kind is Kind.REQUEST)
+
+def make_body(raw: bytes, messages: tuple[Message, ...], *, is_batch: bool) -> Body:
+    """A body of these messages, which stand in `raw` in this order."""
+    requests = tuple([message for message in messages if message.kind is Kind.REQUEST])
+    return Body(raw, messages, is_batch, requests)
 
 
 def read_body(raw: bytes) -> Body | None:
     """Read one message or a batch; None if nothing in it is a JSON-RPC message. Never raises."""
-    members = read_array(raw)
+    members = None if raw[:1] == b"{" else read_array(raw)
     if members is None:
         single = read_message(raw)
-        return None if single.kind is Kind.INVALID else Body(raw, (single,), is_batch=False)
+        return None if single.kind is Kind.INVALID else make_body(raw, (single,), is_batch=False)
     messages = tuple(read_message(bytes(member)) for member in members)
     if all(message.kind is Kind.INVALID for message in messages):
         return None
-    return Body(raw, messages, is_batch=True)
+    return make_body(raw, messages, is_batch=True)
 
 
 def read_message(raw: bytes) -> Message:
@@ -134,13 +133,18 @@ def read_message(raw: bytes) -> Message:
     places: dict[str, tuple[Sequence[str], bytes]] = {}
     if request_id is not None:
         places["id"] = (("id",), request_id)
-    token, cancels = _read_params(members, kind, method)
+    params = _params(members, method)
+    token, cancels = _read_params(params, kind, method)
     if token is not None:
         places["token"] = (_TOKEN_PATH if kind is Kind.REQUEST else ("params", "progressToken"), token)
     if cancels is not None:
         places["cancels"] = (("params", "requestId"), cancels)
     spans = _find_spans(raw, places, method)
-    return Message(raw, kind, request_id, method, token, cancels, spans is not None, spans or {})
+    tool = read_string(params.get("name")) if method == "tools/call" else None
+    is_task = kind is Kind.REQUEST and "task" in params
+    return Message(
+        raw, kind, request_id, method, token, cancels, spans is not None, tool, is_task, spans or {}
+    )
 
 
 def _kind(members: Members, request_id: bytes | None, method: str | None) -> Kind:
@@ -157,12 +161,13 @@ def _kind(members: Members, request_id: bytes | None, method: str | None) -> Kin
     return Kind.RESULT if has_usable_id and result is not None else Kind.INVALID
 
 
-def _read_params(members: Members, kind: Kind, method: str | None) -> tuple[bytes | None, bytes | None]:
+def _params(members: Members, method: str | None) -> Members:
+    value = members.get("params") if method is not None else None
+    return {} if value is None else read_object(bytes(value)) or {}
+
+
+def _read_params(params: Members, kind: Kind, method: str | None) -> tuple[bytes | None, bytes | None]:
     """The progress token and the id that is cancelled."""
-    value = members.get("params")
-    params = None if value is None or method is None else read_object(bytes(value))
-    if params is None:
-        return None, None
     if kind is Kind.REQUEST:
         meta = params.get("_meta")
         return text_of(read_object(bytes(meta)) or {}, "progressToken") if meta is not None else None, None

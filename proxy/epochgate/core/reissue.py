@@ -155,18 +155,18 @@ def needs_tools(policy: Policy, owed: Owed, tools: Tools) -> bool:
     """Whether the decision hangs on annotations that are not known yet (R20)."""
     if policy.reissue not in (Reissue.UNLESS_DESTRUCTIVE, Reissue.HINTED):
         return False
-    name = owed.message.tool_name()
+    name = owed.message.tool
     return (
         name is not None and name not in tools.hints and name not in policy.safe_tools | policy.never_reissue
     )
 
 
 def _why_withheld(policy: Policy, owed: Owed, tools: Tools) -> str | None:
-    if owed.message.is_task_augmented():
+    if owed.message.is_task:
         return "task"
     if owed.has_answered_question:
         return "question_answered"
-    name = owed.message.tool_name()
+    name = owed.message.tool
     if name is not None and name in policy.never_reissue:
         return "never_reissue"
     match policy.reissue:

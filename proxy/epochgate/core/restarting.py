@@ -132,10 +132,22 @@ def attend(session: Session, stream: Stream) -> None:
         _heal_for_others(session, stream)
         return
     if stream.generation is not session.current and session.state is SessionState.LIVE:
-        send_again(session, stream)
+        _join(session, stream)
         return
     wait(session, stream)
     healing.begin(session, heal.trigger_of(_reason(stream)), session.head_for(stream))
+
+
+def _join(session: Session, stream: Stream) -> None:
+    """A late loss joins the heal that was: again in the current generation (R26), once the tools are
+    known on which that hangs (R20)."""
+    if not any(reissue.needs_tools(session.policy, owed, session.tools) for owed in stream.open_owed):
+        send_again(session, stream)
+        return
+    wait(session, stream)
+    healing.list_tools(
+        session, session.head_for(stream), session.current, lambda: attend_after_commit(session, stream)
+    )
 
 
 def _reason(stream: Stream) -> str:
@@ -353,7 +365,8 @@ def _succeed(session: Session, stream: Stream, allowed: list[Owed]) -> Stream:
     """The stream that takes this one's place, with its client (R11)."""
     assert stream.body is not None
     _answer_withheld(session, stream, allowed)
-    successor = session.new_stream(Kind.REQUEST, session.head_for(stream))
+    successor = session.new_stream(Kind.REQUEST, stream.head)
+    successor.caller = stream.caller
     for owed in allowed:
         progress.remember(stream, owed, stream.journal.written_to)
     successor.body = rest_of_body(stream.body, tuple(owed.message for owed in allowed))
@@ -425,7 +438,14 @@ def cancel_upstream(session: Session, stream: Stream, owed: Owed) -> None:
     """Tell a server session that may still run a request that nobody wants its answer (R26)."""
     params = {"requestId": msgspec.Raw(owed.stamp), "reason": "superseded"}
     body = jsonrpc.notification("notifications/cancelled", params)
-    session.inquire(session.head_for(stream), stream.generation, body, None, _nothing)
+    generation = stream.generation
+    generation.cancels_open += 1
+
+    def told(_outcome: Outcome) -> None:
+        generation.cancels_open -= 1
+        end_if_over(session, generation)
+
+    session.inquire(session.head_for(stream), generation, body, None, told)
 
 
 def _nothing(_outcome: Outcome) -> None:
@@ -447,7 +467,7 @@ def end_if_over(session: Session, generation: Generation) -> None:
     """End an old upstream session when its last stream has ended (R26)."""
     if not session.generations:
         return
-    if generation is session.current or generation.is_gone or generation.is_ended:
+    if generation is session.current or generation.is_gone or generation.is_ended or generation.cancels_open:
         return
     if any(one.generation is generation and not one.is_over for one in session.streams.values()):
         return

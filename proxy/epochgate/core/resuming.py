@@ -134,7 +134,7 @@ def _replay(session: Session, event: GetArrived, stream: Stream, position: int) 
     newest = stream.newest()
     if newest is not stream:
         position = -1
-    newest.head = event.head
+    newest.caller = event.head
     if newest.up is Up.VOID:
         # What the client did not read of a dead run stays unread (G1).
         newest.journal.written_to = min(newest.journal.written_to, position + 1)

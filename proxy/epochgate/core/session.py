@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from epochgate.core import answers, clientleg, healing, intake, opening, restarting, silence
-from epochgate.core.commands import EndAnswer, Fact, Forget, Persist, SendUpstream, StateChanged, Step, Write
+from epochgate.core.commands import EndAnswer, Fact, Forget, Persist, SendUpstream, Step, Write
 from epochgate.core.cursor import Blocks
 from epochgate.core.epoch import Epoch
 from epochgate.core.events import (
@@ -99,7 +99,7 @@ class Session:
         self.timers: dict[TimerKey, float] = {}
         self.has_new_deadline = False  # some timer was set since the driver looked last
         self.drain_until: float | None = None
-        self._steps: list[Step] = [StateChanged("session", None, self.state.value)]
+        self._steps: list[Step] = []
         self._durable: dict[int, Callable[[], None]] = {}
         self._next_number = 1
 
@@ -191,24 +191,18 @@ class Session:
 
     def move(self, event: SessionInput) -> None:
         """The one place where the session's state changes."""
-        old = self.state
         self.state = look_up(SESSION, self.state, event)
-        if old is not self.state:
-            self.do(StateChanged("session", old.value, self.state.value))
 
     def move_stream(self, stream: Stream, event: UpInput) -> None:
-        """Move a stream's upstream half, and say so."""
-        old, was_over = stream.up, stream.is_over
+        """Move a stream's upstream half, and keep count."""
+        was_over = stream.is_over
         stream.move(event)
-        if stream.is_over and not was_over:
-            self.running -= stream.is_request
-        if old is not stream.up:
-            self.do(StateChanged(stream.kind.value, old.value, stream.up.value))
+        if stream.is_over and not was_over and stream.is_request:
+            self.running -= 1
 
     def forget(self) -> None:
         """Nothing of the session is left."""
         self.timers.clear()
-        self.do(StateChanged("session", self.state.value, None))
         self.do(Forget())
 
     def number(self) -> int:
@@ -249,7 +243,6 @@ class Session:
         stream = Stream(self.number(), kind, self.current, head, self.budget)
         self.streams[stream.handle] = stream
         self.running += stream.is_request
-        self.do(StateChanged(kind.value, None, stream.up.value))
         return stream
 
     def add_generation(self, upstream_id: bytes, epoch: Epoch) -> Generation:
@@ -297,7 +290,7 @@ class Session:
 
     def head_for(self, stream: Stream) -> RequestHead:
         """The newest accepted head of the caller that owns this stream (R32)."""
-        return self.accepted.get(stream.head.fingerprint, stream.head)
+        return self.accepted.get(stream.caller.fingerprint, stream.caller)
 
     # --- dispatch -------------------------------------------------------------------------------
 

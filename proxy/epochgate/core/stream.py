@@ -123,6 +123,7 @@ class Stream:
         "answer",
         "attempts",
         "body",
+        "caller",
         "client",
         "client_head",
         "exchange",
@@ -172,7 +173,8 @@ class Stream:
         self.handle = handle
         self.kind = kind
         self.generation = generation
-        self.head = head
+        self.head = head  # of the POST or GET that began it
+        self.caller = head  # the last accepted request for it: its credentials count (R32)
         self.body: Body | None = None
         self.owed: list[Owed] = []
 

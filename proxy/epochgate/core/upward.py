@@ -36,6 +36,16 @@ def back_off(first_s: float, last_s: float, attempts: int) -> float:
     return min(first_s * 2.0 ** min(attempts, 16), last_s)
 
 
+def head_of_post(session: Session, stream: Stream) -> RequestHead:
+    """The head under which a stream's POST goes up: its own, with its last caller's credentials (R32)."""
+    own, caller = stream.head, stream.caller
+    if own.fingerprint == caller.fingerprint:
+        return own
+    names = (b"authorization", b"cookie", *session.policy.credential_headers)
+    credentials = tuple(pair for pair in caller.headers if pair[0].lower() in names)
+    return RequestHead(caller.target, (*http.without(own.headers, names), *credentials), caller.fingerprint)
+
+
 def headers_of_post(head: RequestHead, generation: Generation) -> Headers:
     """A client's own POST: its headers under the upstream session id."""
     return _in_session(http.without(head.headers, _REPLACED), generation)
@@ -147,4 +157,4 @@ def rest_of_body(body: Body, messages: tuple[Message, ...]) -> Body:
     if not body.is_batch:
         return body
     raw = b"[" + b",".join(message.raw for message in messages) + b"]"
-    return Body(raw, messages, is_batch=True)
+    return jsonrpc.make_body(raw, messages, is_batch=True)

@@ -7,11 +7,9 @@ see a series that is born at 1. `docs/metrics.md` is generated from the table.
 from __future__ import annotations
 
 import platform
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import partial
 from http import HTTPStatus
 from itertools import product
 from typing import TypeVar
@@ -56,6 +54,9 @@ _MORE_STATUSES = {"GET": ("405", "409"), "DELETE": ("204", "405"), "batch": ("20
 # Requests that never became an exchange: bounds and allow-lists, before their traffic is known.
 _REFUSALS = ("408", "413", "421", "431", "501")
 _NO_LABELS: tuple[tuple[str, ...], ...] = ((),)
+
+
+Population = Mapping[tuple[str, ...], int]
 
 
 class Kind(Enum):
@@ -146,10 +147,9 @@ class Metrics:
         self._counters: dict[tuple[str, ...], Counter] = {}
         self._gauges: dict[tuple[str, ...], Gauge] = {}
         self._histograms: dict[tuple[str, ...], Histogram] = {}
-        self._populations: dict[tuple[str, ...], int] = defaultdict(int)
+        self._count: Callable[[], Population] = dict
         for metric in METRICS:
             self._add(metric)
-        self._watch_populations()
         ProcessCollector(registry=self._registry)
         self.gauge("build_info", *_BUILD).set(1)
 
@@ -182,18 +182,19 @@ class Metrics:
     def histogram(self, *key: str) -> Histogram:
         return self._histograms.get(key) or _bear(self._histograms, key)
 
-    def moved(self, old: tuple[str, ...] | None, new: tuple[str, ...] | None) -> None:
-        """One member of a population (`sessions` or `streams`, then its labels) changed its state."""
-        if old is not None:
-            self._populations[old] -= 1
-        if new is not None:
-            self._populations[new] += 1
+    def watch_populations(self, count: Callable[[], Population]) -> None:
+        """Take `sessions` and `streams` from `count` at each `refresh`.
 
-    def _watch_populations(self) -> None:
-        # Read at a scrape, because states change several times in a request.
-        for key in self._gauges:
+        Its keys are a name and label values: ("sessions", "live"), ("streams", "request", "open").
+        """
+        self._count = count
+
+    def refresh(self) -> None:
+        """Count the populations anew; on the thread that changes them."""
+        counted = self._count()
+        for key, gauge in self._gauges.items():
             if key[0] in ("sessions", "streams") and len(key) > 1:
-                self._gauges[key].set_function(partial(self._populations.__getitem__, key))
+                gauge.set(counted.get(key, 0))
 
     def watch_journal(self, read_bytes: Callable[[], int]) -> None:
         """Take `journal_bytes` from `read_bytes` at each scrape."""

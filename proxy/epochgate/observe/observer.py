@@ -16,7 +16,6 @@ from epochgate.core.commands import (
     Judged,
     Reissued,
     Relayed,
-    StateChanged,
     UpstreamFailed,
 )
 from epochgate.core.era import TrafficClass
@@ -44,8 +43,6 @@ class Observer:
         match step:
             case Relayed():
                 self._relayed.inc(step.events)
-            case StateChanged():
-                self._moved(step)
             case Judged():
                 self._judged(session, step)
             case Dropped():
@@ -121,13 +118,6 @@ class Observer:
                 return bool(verdicts) or status is None or not 200 <= status < 300
             case AccessLog.OFF:
                 return False
-
-    def _moved(self, step: StateChanged) -> None:
-        family = ("sessions",) if step.what == "session" else ("streams", step.what)
-        self.metrics.moved(
-            None if step.old is None else (*family, step.old),
-            None if step.new is None else (*family, step.new),
-        )
 
     def _judged(self, session: str, step: Judged) -> None:
         labels = (step.leg, step.stream, step.verdict, step.reason)

@@ -60,6 +60,7 @@ class AdminListener:
         return web.Response(status=200 if ready is Ready.YES else 503, text=f"{ready.value}\n")
 
     async def _show_metrics(self, request: web.Request) -> web.Response:
+        self._metrics.refresh()
         # Thousands of series take tens of milliseconds to write down; the relay must not wait.
         page = await asyncio.to_thread(self._metrics.page)
         response = web.Response(body=page, headers=_METRICS_TYPE)

@@ -129,8 +129,6 @@ class Connection(web.RequestHandler):
         return True
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        if self._messages and self._current_request is None and self._task_handler is not None:
-            self._task_handler.cancel()  # it would begin a request without a connection
         if self._look is not None:
             self._look.cancel()
         super().connection_lost(exc)

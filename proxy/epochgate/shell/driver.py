@@ -155,7 +155,7 @@ class Driver:
                     exchange.write(step.data)
             case do.Relayed() | do.Dropped() | do.HealBegun() | do.Discarded() | do.Drifted():
                 self._gateway.observer.saw(self.label, step)
-            case do.Counted() | do.UpstreamFailed() | do.StateChanged():
+            case do.Counted() | do.UpstreamFailed():
                 self._gateway.observer.saw(self.label, step)
             case do.Judged() | do.Reissued() | do.HealEnded():
                 self._tell(step)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
+from collections import Counter
 
 from epochgate.core import http
 from epochgate.core.commands import UpstreamFailed
@@ -57,9 +58,10 @@ class Gateway:
         self._settings = settings
         self._policy = settings.policy()
         self._journals = Budget(settings.journal_total)
+        observer.metrics.watch_populations(self.populations)
         observer.metrics.watch_journal(lambda: self._journals.used)
         self._forwarding = Forwarding.from_texts(settings.trusted_proxies)
-        self._credentials = tuple(name.lower().encode() for name in settings.credential_headers)
+        self._credentials = self._policy.credential_headers
         self._entropy = Entropy()
         self._pairs: dict[tuple[bytes, bytes], tuple[bytes, bytes]] = {}
         self._stateless = frozenset(name.encode() for name in settings.stateless_revisions)
@@ -74,6 +76,15 @@ class Gateway:
     @property
     def sessions(self) -> int:
         return len(self._sessions)
+
+    def populations(self) -> Counter[tuple[str, ...]]:
+        """How many sessions and streams are in which state, as `Metrics.watch_populations` wants it."""
+        counted: Counter[tuple[str, ...]] = Counter()
+        for driver in (*self._sessions.values(), *self._opening):
+            counted["sessions", driver.core.state.value] += 1
+            for stream in driver.core.streams.values():
+                counted["streams", stream.kind.value, stream.up.value] += 1
+        return counted
 
     async def handle(self, exchange: Exchange) -> None:
         """Answer one request; returns when its answer is over or its client left."""

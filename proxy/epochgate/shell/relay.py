@@ -58,7 +58,6 @@ class _Pump:
 
     def start(self, leg: Leg) -> None:
         self._leg = leg
-        self._exchange.on_left = leg.close
         self._exchange.on_stalled = leg.pause
         self._exchange.on_drained = leg.resume
 

@@ -68,7 +68,7 @@ class Call:
     lost: str | None = None  # why no answer can reach the client, through no fault of the proxy
     refused: list[int] = field(default_factory=list)  # statuses that ended its attempts
     away_s: float | None = None
-    was_duplicated: bool = False
+    flaps: int = 0  # how many of its next legs break soon after they begin
 
     @property
     def answers(self) -> list[Seen]:

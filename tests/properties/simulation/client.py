@@ -187,6 +187,9 @@ class Client:
             call.leg.drop()
         call.resumes += 1
         call.leg = self._get(call.cursor, call, "resume")
+        if call.flaps and call.leg.exchange is not None:
+            call.flaps -= 1
+            call.leg.exchange.wire.arm(self.rng.randint(0, 250))
 
     def _open_standalone(self, cursor: bytes | None) -> None:
         if not self.is_deleted:

@@ -7,6 +7,7 @@ import re
 from epochgate.core import commands
 from epochgate.core.records import OwedRecord, ReissueRecord
 
+_ID = re.compile(rb'"id": ?("[^"]+"|\d+)')
 _KEY = re.compile(rb'"key": ?"([^"]+)"')
 
 
@@ -16,6 +17,8 @@ class Durability:
     def __init__(self) -> None:
         self._keys: dict[int, bytes] = {}  # stream handle -> key of the call
         self._pending: dict[int, bytes] = {}  # token -> key of the call
+        self._durable: list[bytes] = []  # the key of every durable record
+        self._sent: dict[bytes, set[bytes]] = {}  # key -> the ids that it was sent under
 
     def asked(self, command: commands.Persist) -> None:
         record = command.record
@@ -31,11 +34,17 @@ class Durability:
         self._pending[command.token] = self._keys[record.stream]
 
     def persisted(self, token: int) -> None:
-        self._pending.pop(token, None)
+        key = self._pending.pop(token, None)
+        if key is not None:
+            self._durable.append(key)
 
     def find_wrong(self, command: commands.SendUpstream) -> str | None:
-        """What is wrong with sending this now, or None."""
-        key = _KEY.search(command.body or b"")
-        if key is None or key[1] not in self._pending.values():
+        """What is wrong with sending this now, or None. Each run has an id, and a record, of its own."""
+        key, request_id = _KEY.search(command.body or b""), _ID.search(command.body or b"")
+        if key is None or request_id is None:
+            return None
+        ids = self._sent.setdefault(key[1], set())
+        ids.add(request_id[1])
+        if len(ids) <= self._durable.count(key[1]):
             return None
         return f"R16: {key[1].decode()} went up before its record was durable"

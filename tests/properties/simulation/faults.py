@@ -20,7 +20,16 @@ LAST_FAULT_S = 60.0
 NEVER_S = 1e6
 Item = TypeVar("Item")
 
-CLIENT = ("client_cut", "client_cut", "client_arm", "client_arm", "duplicate_return", "client_stall", "away")
+CLIENT = (
+    "flap",
+    "client_cut",
+    "client_cut",
+    "client_arm",
+    "client_arm",
+    "duplicate_return",
+    "client_stall",
+    "away",
+)
 UPSTREAM = ("upstream_cut", "upstream_cut", "upstream_arm", "upstream_arm", "clean_end", "upstream_stall")
 SESSION = ("evict", "restart", "poke", "recreate", "recreate")
 USER = ("cancel", "cancel", "cancel", "delete")
@@ -129,12 +138,20 @@ class Faults:
         call.leg.exchange.cut()
         return f"{call.key} for {call.away_s} s"
 
+    def _flap(self) -> str | None:
+        """The leg breaks, and the next ones do so after a few bytes."""
+        call = self._call()
+        if call is None or call.leg is None or call.leg.exchange is None:
+            return None
+        call.flaps = self.rng.randint(1, 3)
+        call.leg.exchange.cut()
+        return f"{call.key}, {call.flaps} times"
+
     def _duplicate_return(self) -> str | None:
         call = self._call()
         client = self._pick([c for c in self.world.clients if call in c.calls])
         if call is None or client is None or call.cursor is None:
             return None
-        call.was_duplicated = True
         client.resume(call)
         self.world.clock.after(self.rng.choice((0.0, 0.01)), lambda: client.resume(call))
         return f"{call.key} from {call.cursor!r}"

@@ -54,7 +54,7 @@ class ClientTraits:
     string_ids: bool
 
 
-TOOLS = ("count", "count", "order", "ask", "quick")
+TOOLS = ("count", "count", "count", "order", "ask", "ask", "quick")
 
 
 def draw_server(rng: Random) -> ServerTraits:

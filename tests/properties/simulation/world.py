@@ -23,7 +23,7 @@ from tests.properties.simulation.wire import Sink
 
 Mode = Literal["core", "relay"]
 REST_S = 4000.0  # after the last fault: longer than the longest limit of the core, 3,600 s of silence
-NOTIFY_EVERY_S = 4.0
+NOTIFY_EVERY_S = 2.0
 TARGET = b"/mcp"
 
 

@@ -1,0 +1,307 @@
+"""The one standalone stream: held, taken over, reopened, never opened twice (R12, R13, R21, R35)."""
+
+from __future__ import annotations
+
+import pytest
+
+from epochgate.core import http
+from epochgate.core.events import DrainBegun, LegEnd
+from tests.core.messages import Json, event, log, notification, result
+from tests.core.playbook import Play, opened, quiet
+from tests.core.sides import Exchange, Upstream
+
+
+def listening(**settings: Json) -> tuple[Play, Exchange, Upstream]:
+    play = opened(**settings)
+    exchange = play.get()
+    leg = play.leg("GET")
+    play.open(leg)
+    return play, exchange, leg
+
+
+def texts(*exchanges: Exchange) -> list[str]:
+    found = [one for exchange in exchanges for one in exchange.messages]
+    return [one["params"]["data"] if "data" in one.get("params", {}) else one["method"] for one in found]
+
+
+def say(play: Play, leg: Upstream, *words: str) -> None:
+    play.send(leg, *[event(log(word)) for word in words])
+
+
+def test_a_get_opens_it_and_primes_at_once() -> None:
+    play, exchange, leg = listening()
+
+    assert (leg.session_id, leg.last_event_id) == (b"up-1", None)
+    assert [one.data for one in exchange.events] == [b""]
+    say(play, leg, "a", "b")
+    assert texts(exchange) == ["a", "b"]
+
+
+@pytest.mark.parametrize("status", [405, 401, 400, 503])
+def test_a_server_that_offers_none_says_so_itself(status: int) -> None:
+    """405 is an answer, not an error."""
+    play = opened()
+    exchange = play.get()
+
+    play.answer(play.leg("GET"), b"no", status=status, headers=((b"Allow", b"POST"),))
+
+    assert (exchange.status, exchange.body) == (status, b"no")
+    assert http.find(exchange.headers, b"allow") == b"POST"
+
+
+def test_a_server_that_cannot_be_reached_costs_the_stream_only() -> None:
+    """W4: no 5xx inside a session."""
+    play = opened()
+    exchange = play.get()
+
+    play.unreachable(play.leg("GET"))
+
+    assert exchange.status == 405
+
+
+def test_it_is_held_while_the_client_is_away_and_loses_nothing() -> None:
+    play, first, leg = listening()
+    say(play, leg, "a")
+    play.leave(first)
+    say(play, leg, "b", "c")
+
+    second = play.get(first.last_id)
+
+    assert texts(first, second) == ["a", "b", "c"]
+    assert len(play.sent("GET")) == 1
+
+
+def test_a_get_without_a_cursor_gets_what_no_leg_was_given_and_then_live() -> None:
+    """R12, R35: it takes over, and never sends a second GET upstream."""
+    play, first, leg = listening()
+    say(play, leg, "a")
+    play.leave(first)
+    say(play, leg, "b")
+
+    second = play.get()
+    say(play, leg, "c")
+
+    assert texts(second) == ["b", "c"]
+    assert len(play.sent("GET")) == 1
+
+
+def test_a_live_leg_is_taken_over_at_most_once_in_five_seconds() -> None:
+    """R35: against a live leg the limit applies; the old one ends with the final chunk."""
+    play, first, _ = listening()
+    play.advance(6)
+    second = play.get()
+    assert (second.status, first.is_open, first.is_aborted) == (200, False, False)
+
+    play.advance(1)
+    third = play.get()
+    assert third.status == 409
+    assert http.find(third.headers, b"retry-after") == b"5"
+    play.advance(5)
+    assert play.get().status == 200
+    assert not second.is_open
+
+
+def test_a_leg_that_is_known_dead_is_taken_over_at_once() -> None:
+    """R35: a flaky client tries twice in 2.5 s."""
+    play, first, _ = listening()
+    for _ in range(4):
+        play.leave(first)
+        play.advance(0.5)
+        first = play.get()
+        assert first.status == 200
+
+
+def test_after_hold_it_is_given_up_and_a_cursor_of_it_still_gets_200() -> None:
+    """R13: the gap is counted."""
+    play, first, leg = listening(hold_s=30.0)
+    say(play, leg, "a")
+    play.leave(first)
+    play.advance(31)
+    assert not leg.is_open
+
+    second = play.get(first.last_id)
+    play.open(play.leg("GET"))
+
+    assert second.status == 200
+    assert play.counted == ["standalone_gaps"]
+
+
+@pytest.mark.parametrize("how", [LegEnd.BROKEN, LegEnd.CLEAN])
+def test_a_broken_one_is_reopened_with_back_off_and_never_heals(how: LegEnd) -> None:
+    """R21: a balancer cuts it every minute; that is no new session."""
+    play, exchange, leg = listening()
+    waits = []
+    for _ in range(4):
+        play.end(leg, how)
+        began = play.now
+        while not play.has_leg("GET"):
+            play.advance(0.25)
+        waits.append(round(play.now - began))
+        leg = play.leg("GET")
+        assert leg.last_event_id is None
+        play.end(leg, LegEnd.NOT_SENT)
+
+    assert waits[0] == 1
+    assert exchange.is_open
+    assert not play.has_leg("initialize")
+
+
+def test_a_reopened_one_goes_on_and_the_gap_is_counted() -> None:
+    play, exchange, leg = listening()
+    say(play, leg, "a")
+    play.cut(leg)
+    play.advance(2)
+    leg = play.leg("GET")
+    play.open(leg)
+    say(play, leg, "b")
+
+    assert texts(exchange) == ["a", "b"]
+    assert play.counted == ["standalone_gaps"]
+
+
+def test_with_epoch_and_id_it_is_resumed_and_proven() -> None:
+    play, exchange, leg = listening(epoch=7)
+    play.send(leg, event(log("a", 7), 1))
+    play.cut(leg)
+    resumed = play.leg("GET")
+    assert resumed.last_event_id == b"1"
+    play.open(resumed)
+    play.send(resumed, event(log("b", 7), 2))
+
+    assert texts(exchange) == ["a", "b"]
+    assert play.judged == [("upstream", "resume", "epoch_match")]
+
+
+def test_a_lost_session_is_healed_while_somebody_listens() -> None:
+    play, exchange, leg = listening(epoch=7)
+    play.send(leg, event(log("a", 7), 1))
+    play.cut(leg)
+    play.refuse(play.leg("GET"), 404)
+    play.heal(epoch=8)
+    again = play.leg("GET")
+    assert (again.session_id, again.last_event_id) == (b"up-2", None)
+    play.open(again)
+    play.send(again, event(log("b", 8), 1))
+
+    assert [word for word in texts(exchange) if word in "ab"] == ["a", "b"]
+    assert exchange.is_open
+
+
+def test_it_is_reopened_before_the_commit_and_lists_may_have_changed() -> None:
+    """Design, section 8: `list_changed` for each capability that declares it."""
+    play, exchange, _ = listening()
+    call = play.call(token=1)
+    leg = play.leg("tools/call")
+    play.open(leg)
+    play.cut(leg)
+    play.heal()
+    again = play.leg("tools/call")
+    get = play.sent("GET")[-1]
+
+    assert get.session_id == b"up-2"
+    assert get.number < again.number
+    assert texts(exchange) == ["notifications/tools/list_changed"]
+    play.answer(again, result(again.id))
+    assert call.answer["id"] == 5
+
+
+def test_after_a_heal_what_the_old_one_journalled_comes_first() -> None:
+    """R12: successors of standalone streams follow, they do not replace."""
+    play, first, leg = listening()
+    say(play, leg, "a")
+    play.leave(first)
+    say(play, leg, "b", "c")
+    play.call(token=1)
+    call = play.leg("tools/call")
+    play.open(call)
+    play.cut(call)
+    play.heal()
+    new = play.sent("GET")[-1]
+    assert new.session_id == b"up-2"
+    play.open(new)
+    say(play, new, "d")
+
+    second = play.get(first.last_id)
+    say(play, new, "e")
+
+    assert [word for word in texts(first, second) if len(word) == 1] == ["a", "b", "c", "d", "e"]
+
+
+def test_a_plain_get_after_a_heal_gets_it_too() -> None:
+    """R12: what was journalled but never written to any leg."""
+    play, first, leg = listening()
+    play.leave(first)
+    say(play, leg, "b")
+    play.call(token=1)
+    call = play.leg("tools/call")
+    play.open(call)
+    play.cut(call)
+    play.heal()
+    play.open(play.sent("GET")[-1])
+
+    second = play.get()
+
+    assert [word for word in texts(second) if len(word) == 1] == ["b"]
+
+
+def test_a_client_that_resumes_at_the_end_of_a_call_means_the_standalone_one() -> None:
+    """W3: Kotlin ends its own GET when it resumes."""
+    play, first, leg = listening()
+    call = play.call(token=1)
+    post = play.leg("tools/call")
+    play.open(post)
+    play.send(post, event(result(post.id)))
+    play.leave(first)
+
+    exchange = play.get(call.last_id)
+    say(play, leg, "x")
+
+    assert exchange.status == 200
+    assert texts(exchange) == ["x"]
+
+
+def test_the_server_may_withdraw_it() -> None:
+    """405 on a reopen: the client's leg ends with the final chunk (W8)."""
+    play, exchange, leg = listening()
+    play.cut(leg)
+    play.advance(2)
+    play.refuse(play.leg("GET"), 405)
+
+    assert not exchange.is_open
+    assert not exchange.is_aborted
+    play.get()
+    assert play.has_leg("GET")
+
+
+def test_a_message_of_another_session_never_gets_on_it() -> None:
+    """G2: responses and strange progress."""
+    play, exchange, leg = listening()
+
+    play.send(
+        leg,
+        event(result(123)),
+        event(notification("notifications/progress", {"progressToken": 9, "progress": 1})),
+    )
+
+    assert exchange.messages == []
+    assert play.dropped == ["foreign", "foreign"]
+
+
+def test_it_ends_cleanly_when_the_process_goes_away() -> None:
+    """W10."""
+    play, exchange, _ = listening()
+
+    play.feed(DrainBegun(play.now + 25))
+
+    assert not exchange.is_open
+    assert not exchange.is_aborted
+
+
+def test_the_server_says_the_session_is_gone_on_a_reopen() -> None:
+    play, exchange, leg = listening()
+    play.cut(leg)
+    quiet(play, 2)
+    play.refuse(play.leg("GET"), 404)
+
+    assert play.has_leg("initialize")
+    assert exchange.is_open
