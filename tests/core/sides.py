@@ -53,9 +53,11 @@ class Exchange:
     def _all(self) -> list[Json]:
         if not self.body:
             return []
-        if http.media_type(self.headers) == b"text/event-stream":
-            return self.messages
-        return self.json if isinstance(self.json, list) else [self.json]
+        is_sse = http.media_type(self.headers) == b"text/event-stream"
+        found: list[Json] = []
+        for one in self.messages if is_sse else [self.json]:
+            found += one if isinstance(one, list) else [one]
+        return found
 
 
 @dataclass(slots=True)

@@ -117,15 +117,15 @@ def test_backwards_begins_with_the_newest() -> None:
 
 def test_a_stream_that_fills_its_block_goes_on_in_another() -> None:
     numbering = Numbering()
-    assert numbering.room() == 0
+    assert numbering.room == 0
 
     numbering.add_block(7)
-    assert numbering.room() == BLOCK_SPAN
-    assert numbering.next_cursor() == 7 * BLOCK_SPAN
+    assert numbering.room == BLOCK_SPAN
+    assert numbering.next_cursor == 7 * BLOCK_SPAN
 
     numbering.advance(BLOCK_SPAN)
-    assert numbering.room() == 0
+    assert numbering.room == 0
     numbering.add_block(9)
-    assert numbering.next_cursor() == 9 * BLOCK_SPAN
+    assert numbering.next_cursor == 9 * BLOCK_SPAN
     assert numbering.next_position == BLOCK_SPAN
     assert numbering.blocks == [(7, 0), (9, BLOCK_SPAN)]

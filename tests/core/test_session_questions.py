@@ -1,4 +1,4 @@
-"""Questions of the server: to the client under a free id, the answer back to who asked (R18, R19, R28, R37)."""
+"""Questions of the server: shown under a free id, answered to who asked (R18, R19, R28, R37)."""
 
 from __future__ import annotations
 
@@ -25,6 +25,11 @@ def asking(
 
 def asked(exchange: Exchange) -> list[Json]:
     return [one["id"] for one in exchange.messages if "method" in one and "id" in one]
+
+
+def sampling_tokens(exchange: Exchange) -> list[Json]:
+    questions = [one for one in exchange.messages if one.get("method") == "sampling/createMessage"]
+    return [one["params"]["_meta"]["progressToken"] for one in questions]
 
 
 def answer(play: Play, id: Json) -> tuple[Exchange, Upstream | None]:
@@ -89,7 +94,8 @@ def test_a_call_that_waits_for_its_answer_survives_the_heal_of_another() -> None
     play.send(leg, event(result(leg.id)))
 
     assert reply.status == 202
-    assert first.answer == result(1)
+    assert first.answer["id"] == 1
+    assert "result" in first.answer
 
 
 def test_an_answer_during_a_heal_never_waits() -> None:
@@ -242,14 +248,7 @@ def test_progress_on_a_question_goes_to_the_session_that_asked_under_its_own_tok
     play.open(again)
     play.send(again, event(request("sampling/createMessage", {"_meta": {"progressToken": 0}}, id=7)))
 
-    tokens = [
-        [
-            one["params"]["_meta"]["progressToken"]
-            for one in exchange.messages
-            if one.get("method") == "sampling/createMessage"
-        ]
-        for exchange in (first, other)
-    ]
+    tokens = [sampling_tokens(exchange) for exchange in (first, other)]
     assert tokens[0] != tokens[1]
     for (token,), session_id in zip(tokens, (b"up-1", b"up-2"), strict=True):
         play.post(progress(token, 1))

@@ -6,7 +6,7 @@ import pytest
 
 from epochgate.core import http
 from epochgate.core.events import DrainBegun, LegEnd
-from tests.core.messages import Json, event, log, notification, result
+from tests.core.messages import Json, event, log, result
 from tests.core.playbook import Play, opened, quiet
 from tests.core.sides import Exchange, Upstream
 
@@ -280,7 +280,7 @@ def test_a_message_of_another_session_never_gets_on_it() -> None:
     play.send(
         leg,
         event(result(123)),
-        event(notification("notifications/progress", {"progressToken": 9, "progress": 1})),
+        event(progress(9, 1)),
     )
 
     assert exchange.messages == []

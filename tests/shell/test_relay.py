@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from epochgate.shell.relay import Relayed
+from epochgate.shell.downstream import Exchange
+from epochgate.shell.relay import Relayed, relay
 from tests.shell.wire import (
     Peer,
     Relaying,
     Script,
     Upstreams,
     connected,
+    listening,
     on_each_loop,
     relaying,
+    sending_to,
     serving,
     until,
 )
@@ -232,9 +235,15 @@ async def test_a_relay_that_is_cancelled_breaks_both_sides() -> None:
         await peer.send(CHUNKED)
         await peer.wait_gone()
 
-    async with serving(script) as server, relaying(server.port) as proxy, connected(proxy.port) as client:
-        await client.send(GET)
-        await client.read_head()
-        await proxy.server.close()
-        assert await client.read_rest() == b""
-        await until(lambda: not server.playing)
+    async with serving(script) as server, sending_to(server.port) as upstream:
+        relays: list[asyncio.Task[Relayed]] = []
+
+        async def handler(exchange: Exchange) -> None:
+            relays.append(asyncio.create_task(relay(exchange, upstream, (), exchange.id)))
+
+        async with listening(handler) as (_, port), connected(port) as client:
+            await client.send(GET)
+            await client.read_head()
+            relays[0].cancel()
+            assert await client.read_rest() == b""
+            await until(lambda: not server.playing)

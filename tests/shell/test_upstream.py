@@ -1,19 +1,18 @@
-"""The upstream leg over real sockets: what is sent, what is told, and what is never sent twice."""
+"""The pool, what is never sent twice, what was not sent, and the origin."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
 from functools import partial
 
 import pytest
 
 from epochgate.core.events import LegEnd
 from epochgate.shell.connection import LegConnection
-from epochgate.shell.leg import Delimiter, Framing, LegState
+from epochgate.shell.leg import LegState
 from epochgate.shell.upstream import Origin, Upstream, UpstreamLimits
-from tests.shell.wire import Heard, Peer, Script, Upstreams, call, on_each_loop, sending_to, serving, until
+from tests.shell.wire import Heard, Peer, Upstreams, call, on_each_loop, sending_to, serving, until
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -25,189 +24,6 @@ async def _echo(upstreams: Upstreams, peer: Peer) -> None:
     while True:
         await upstreams.take(peer)
         await peer.send(OK)
-
-
-def _answering(*writes: bytes) -> Script:
-    """A script that takes a request, writes, and closes."""
-
-    async def script(upstreams: Upstreams, peer: Peer) -> None:
-        await upstreams.take(peer)
-        for data in writes:
-            await peer.send(data)
-
-    return script
-
-
-async def _ask(*writes: bytes, method: bytes = b"POST") -> Heard:
-    """What is told of an answer that consists of `writes` and then ends."""
-    async with serving(_answering(*writes)) as server, sending_to(server.port) as upstream:
-        heard = Heard()
-        upstream.send(call(method=method), heard)
-        await heard.wait_end()
-        return heard
-
-
-# --- what is sent -------------------------------------------------------------------------------
-
-
-@on_each_loop
-async def test_a_request_goes_out_as_it_was_given_with_host_first_and_a_length() -> None:
-    async with serving(_echo) as server, sending_to(server.port) as upstream:
-        heard = Heard()
-        headers = ((b"X-A", b"1"), (b"x-a", b"2"), (b"Accept", b"*/*"))
-        upstream.send(call(target=b"/a%2Fb;c?d=%20&e", headers=headers, body=b"[1]"), heard)
-        assert await heard.wait_end() == CLEAN
-        assert server.requests == [
-            b"POST /a%%2Fb;c?d=%%20&e HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nX-A: 1\r\nx-a: 2\r\nAccept: */*\r\n"
-            b"Content-Length: 3\r\n\r\n" % server.port
-        ]
-
-
-@on_each_loop
-async def test_a_request_without_a_body_has_no_length_and_another_host_can_be_named() -> None:
-    async with serving(_echo) as server, sending_to(server.port) as upstream:
-        heard = Heard()
-        upstream.send(call(method=b"DELETE"), heard, host=b"mcp.example")
-        await heard.wait_end()
-        assert server.requests == [b"DELETE /mcp HTTP/1.1\r\nHost: mcp.example\r\n\r\n"]
-
-
-@on_each_loop
-async def test_a_large_body_arrives_whole() -> None:
-    bodies: list[bytes] = []
-
-    async def script(upstreams: Upstreams, peer: Peer) -> None:
-        bodies.append((await upstreams.take(peer))[1])
-        await peer.send(OK)
-
-    async with serving(script) as server, sending_to(server.port) as upstream:
-        heard = Heard()
-        upstream.send(call(body=bytes(3_000_000)), heard)
-        assert await heard.wait_end() == CLEAN
-        assert bodies == [bytes(3_000_000)]
-
-
-# --- what is told -------------------------------------------------------------------------------
-
-
-@on_each_loop
-async def test_an_answer_is_told_with_its_end_to_end_headers() -> None:
-    heard = await _ask(
-        b"HTTP/1.1 299 Fine By Me\r\nA: 1\r\na: 2\r\nConnection: X-Hop, close\r\nX-Hop: 1\r\n"
-        b"Keep-Alive: timeout=5\r\nContent-Length: 2\r\nVary: b \r\n\r\nok"
-    )
-    assert (heard.status, heard.reason) == (299, b"Fine By Me")
-    assert heard.headers == ((b"A", b"1"), (b"a", b"2"), (b"Vary", b"b"))
-    assert (heard.body, heard.end) == (b"ok", CLEAN)
-
-
-@on_each_loop
-async def test_the_chunks_of_one_read_are_told_at_once() -> None:
-    heard = await _ask(CHUNKED + b"1\r\na\r\n2\r\nbc\r\n1\r\nd\r\n0\r\n\r\n")
-    assert (heard.reads, heard.end) == ([b"abcd"], CLEAN)
-
-
-@on_each_loop
-async def test_each_end_of_an_answer_is_told_apart() -> None:
-    sized = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhalf"
-    cases = {
-        "chunks cut": (CHUNKED + b"4\r\nhalf\r\n", b"half", (LegEnd.BROKEN, "truncated")),
-        "inside a chunk": (CHUNKED + b"9\r\nhalf", b"half", (LegEnd.BROKEN, "truncated")),
-        "length cut": (sized, b"half", (LegEnd.BROKEN, "truncated")),
-        "close-delimited": (b"HTTP/1.0 200 OK\r\n\r\nhalf", b"half", (LegEnd.BROKEN, "")),
-        "no answer": (b"", b"", (LegEnd.BROKEN, "reset")),
-        "half a head": (b"HTTP/1.1 200 OK\r\nA", b"", (LegEnd.BROKEN, "reset")),
-        "no HTTP": (b"+OK hello\r\n", b"", (LegEnd.BROKEN, "protocol")),
-        "bad first chunk": (CHUNKED + b"zz\r\n", b"", (LegEnd.BROKEN, "protocol")),
-        "upgrade": (
-            b"HTTP/1.1 101 S\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n",
-            b"",
-            (LegEnd.BROKEN, "protocol"),
-        ),
-    }
-    for name, (data, body, end) in cases.items():
-        heard = await _ask(data)
-        assert (name, heard.body, heard.end) == (name, body, end)
-
-
-async def _end_after_a_read(then: Callable[[Peer], Awaitable[None]]) -> Heard:
-    """What is told of an answer that was read up to an `a` when `then` happens."""
-    is_read = asyncio.Event()
-
-    async def script(upstreams: Upstreams, peer: Peer) -> None:
-        await upstreams.take(peer)
-        await peer.send(CHUNKED + b"1\r\na\r\n")
-        await is_read.wait()
-        await then(peer)
-
-    async with serving(script) as server, sending_to(server.port) as upstream:
-        heard = Heard()
-        upstream.send(call(), heard)
-        await until(lambda: heard.body == b"a")
-        is_read.set()
-        await heard.wait_end()
-        return heard
-
-
-@on_each_loop
-async def test_a_reset_inside_a_body_is_no_truncation() -> None:
-    async def reset(peer: Peer) -> None:
-        peer.reset()
-
-    heard = await _end_after_a_read(reset)
-    assert heard.end == (LegEnd.BROKEN, "reset")
-
-
-@on_each_loop
-async def test_what_came_before_a_bad_chunk_is_told_before_the_end() -> None:
-    heard = await _end_after_a_read(lambda peer: peer.send(b"1\r\nb\r\nzz\r\n"))
-    assert (heard.body, heard.end) == (b"ab", (LegEnd.BROKEN, "protocol"))
-
-
-@on_each_loop
-async def test_answers_without_a_body_end_with_their_head_and_keep_the_connection() -> None:
-    heads = [
-        (b"HEAD", b"HTTP/1.1 200 OK\r\nContent-Length: 700\r\n\r\n", Framing(Delimiter.NOTHING, 700)),
-        (b"GET", b"HTTP/1.1 304 Not Modified\r\nContent-Length: 9\r\n\r\n", Framing(Delimiter.NOTHING, 9)),
-        (b"GET", b"HTTP/1.1 204 No Content\r\n\r\n", Framing(Delimiter.NOTHING)),
-        (b"POST", b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\n\r\n", Framing(Delimiter.LENGTH, 0)),
-    ]
-
-    async def script(upstreams: Upstreams, peer: Peer) -> None:
-        for _, head, _ in heads:
-            await upstreams.take(peer)
-            await peer.send(head)
-        await peer.wait_gone()
-
-    async with serving(script) as server, sending_to(server.port) as upstream:
-        for method, _, framing in heads:
-            heard = Heard()
-            leg = upstream.send(call(method=method), heard)
-            assert await heard.wait_end() == CLEAN
-            assert (heard.body, leg.framing) == (b"", framing)
-        assert server.connections == 1
-
-
-@on_each_loop
-async def test_interim_answers_are_skipped() -> None:
-    heard = await _ask(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early\r\nLink: a\r\n\r\n" + OK)
-    assert (heard.status, heard.headers, heard.body) == (200, (), b"ok")
-
-
-@on_each_loop
-async def test_no_header_of_an_answer_can_smuggle_a_line_end() -> None:
-    heard = await _ask(b"HTTP/1.1 200 OK\r\nA: b\r\n Set-Cookie: c\r\nB: d\re\r\nContent-Length: 0\r\n\r\n")
-    assert all(b"\r" not in value and b"\n" not in value for _, value in heard.headers)
-
-
-@on_each_loop
-async def test_headers_above_the_limit_are_a_protocol_error() -> None:
-    fits = await _ask(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nA: " + b"a" * 60_000 + b"\r\n\r\n")
-    large = await _ask(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nA: " + b"a" * 70_000 + b"\r\n\r\n")
-    assert (fits.end, large.end) == (CLEAN, (LegEnd.BROKEN, "protocol"))
-
-
-# --- the pool (W2) ------------------------------------------------------------------------------
 
 
 @on_each_loop
@@ -336,9 +152,6 @@ async def test_what_fails_after_it_was_written_is_broken_and_never_sent_again() 
             assert (server.connections, len(server.requests)) == (1, 2)
 
 
-# --- not sent -----------------------------------------------------------------------------------
-
-
 @on_each_loop
 async def test_a_refused_connect_is_not_sent() -> None:
     with socket.socket() as unused:
@@ -394,146 +207,6 @@ async def test_a_fresh_connection_lost_before_the_first_byte_is_not_sent() -> No
         upstream.send(call(), heard)
         assert await heard.wait_end() == (LegEnd.NOT_SENT, "reset")
         await upstream.close()
-
-
-# --- time, pressure, closing --------------------------------------------------------------------
-
-
-@on_each_loop
-async def test_headers_that_do_not_come_in_time_are_silence() -> None:
-    async def script(upstreams: Upstreams, peer: Peer) -> None:
-        await upstreams.take(peer)
-        await peer.wait_gone()
-
-    async with serving(script) as server, sending_to(server.port) as upstream:
-        heard = Heard()
-        upstream.send(call(headers_within=0.02), heard)
-        assert await heard.wait_end() == (LegEnd.SILENT, "headers_timeout")
-        await until(lambda: not server.playing)
-
-
-@on_each_loop
-async def test_the_limit_for_headers_does_not_end_a_body() -> None:
-    goes_on = asyncio.Event()
-
-    async def script(upstreams: Upstreams, peer: Peer) -> None:
-        await upstreams.take(peer)
-        await peer.send(CHUNKED)
-        await goes_on.wait()
-        await peer.send(b"0\r\n\r\n")
-
-    async with serving(script) as server, sending_to(server.port) as upstream:
-        heard = Heard()
-        upstream.send(call(headers_within=0.05), heard)
-        await until(lambda: heard.status is not None)
-        asyncio.get_running_loop().call_later(0.1, goes_on.set)
-        assert await heard.wait_end() == CLEAN
-
-
-@on_each_loop
-async def test_a_paused_leg_is_not_read_and_goes_on_where_it_stopped() -> None:
-    total = 20_000_000
-    sent = 0
-
-    async def script(upstreams: Upstreams, peer: Peer) -> None:
-        nonlocal sent
-        await upstreams.take(peer)
-        await peer.send(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % total)
-        while sent < total:
-            await peer.send(bytes(100_000))
-            sent += 100_000
-
-    async with serving(script) as server, sending_to(server.port) as upstream:
-        heard = Heard()
-        leg = upstream.send(call(), heard)
-        await until(lambda: heard.status is not None)
-        leg.pause()
-        read = len(heard.body)
-        stuck = -1
-        while stuck != sent:  # the server's buffers fill until nothing moves for a while
-            stuck = sent
-            for _ in range(500):
-                await asyncio.sleep(0)
-        assert len(heard.body) == read
-        assert sent < total
-        leg.resume()
-        assert await heard.wait_end() == CLEAN
-        assert len(heard.body) == total
-
-
-@on_each_loop
-async def test_nothing_is_told_after_close_and_the_server_sees_it_at_once() -> None:
-    gone = asyncio.Event()
-
-    async def script(upstreams: Upstreams, peer: Peer) -> None:
-        await upstreams.take(peer)
-        await peer.send(CHUNKED + b"1\r\na\r\n")
-        await peer.wait_gone()
-        gone.set()
-
-    async with serving(script) as server, sending_to(server.port) as upstream:
-        heard = Heard()
-        leg = upstream.send(call(), heard)
-        await until(lambda: heard.body == b"a")
-        leg.close()
-        await gone.wait()
-        assert (heard.end, leg.state) == (None, LegState.OVER)
-        leg.close()
-
-
-@on_each_loop
-async def test_a_leg_closed_while_it_connects_sends_nothing() -> None:
-    async with serving(_echo) as server, sending_to(server.port) as upstream:
-        heard, other = Heard(), Heard()
-        upstream.send(call(1), heard).close()
-        upstream.send(call(2, target=b"/other"), other)
-        assert await other.wait_end() == CLEAN
-        assert heard.end is None
-        assert [head.split()[1] for head in server.requests] == [b"/other"]
-
-
-@on_each_loop
-async def test_a_drained_leg_is_read_to_its_end_and_its_connection_used_again() -> None:
-    drained = asyncio.Event()
-
-    async def script(upstreams: Upstreams, peer: Peer) -> None:
-        await upstreams.take(peer)
-        await peer.send(CHUNKED + b"1\r\na\r\n")
-        await drained.wait()
-        await peer.send(b"1\r\nb\r\n0\r\n\r\n")
-        await _echo(upstreams, peer)
-
-    async with serving(script) as server, sending_to(server.port) as upstream:
-        heard, other = Heard(), Heard()
-        leg = upstream.send(call(), heard)
-        await until(lambda: heard.body == b"a")
-        leg.pause()
-        leg.drain()
-        drained.set()
-        await until(lambda: leg.state is LegState.OVER)
-        assert (heard.body, heard.end) == (b"a", None)
-        upstream.send(call(), other)
-        assert await other.wait_end() == CLEAN
-        assert server.connections == 1
-
-
-@on_each_loop
-async def test_a_drained_leg_that_does_not_end_is_closed() -> None:
-    async def script(upstreams: Upstreams, peer: Peer) -> None:
-        await upstreams.take(peer)
-        await peer.send(CHUNKED + b"1\r\na\r\n")
-        await peer.wait_gone()
-
-    async with serving(script) as server, sending_to(server.port) as upstream:
-        heard = Heard()
-        leg = upstream.send(call(), heard)
-        await until(lambda: heard.body == b"a")
-        leg.drain(0.02)
-        await until(lambda: not server.playing)
-        assert leg.state is LegState.OVER
-
-
-# --- the origin ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -278,3 +278,29 @@ class Heard:
         await self.told.wait()
         assert self.end is not None
         return self.end
+
+
+class Owner:
+    """A handler that takes exchanges, notes what it is told of them, and answers when asked to."""
+
+    def __init__(self, answer: Callable[[Exchange], None] | None = None) -> None:
+        self.exchanges: list[Exchange] = []
+        self.told: list[str] = []
+        self._answer = answer
+        self._arrived = asyncio.Condition()
+
+    async def handle(self, exchange: Exchange) -> None:
+        exchange.on_left = lambda: self.told.append("left")
+        exchange.on_stalled = lambda: self.told.append("stalled")
+        exchange.on_drained = lambda: self.told.append("drained")
+        async with self._arrived:
+            self.exchanges.append(exchange)
+            self._arrived.notify_all()
+        if self._answer is not None:
+            self._answer(exchange)
+
+    async def take(self, number: int = 0) -> Exchange:
+        """The exchange with this number, as soon as it is here."""
+        async with self._arrived:
+            await self._arrived.wait_for(lambda: len(self.exchanges) > number)
+        return self.exchanges[number]

@@ -118,15 +118,20 @@ def _back_off(session: Session, stream: Stream) -> None:
 
 def _is_time_up(session: Session, stream: Stream) -> bool:
     since = stream.failing_since
-    return since is not None and session.now - since >= session.policy.resume_deadline_s
+    grace = session.policy.resume_deadline_s
+    if stream.poll_retry_ms is not None:  # a server that polls may be away for as long as it said (R4)
+        grace = max(session.policy.poll_grace_s, 2 * stream.poll_retry_ms / 1000)
+    return since is not None and session.now - since >= grace
 
 
 # --- heads ------------------------------------------------------------------------------------------
 
 
-def answered(session: Session, stream: Stream, status: int, headers: Headers) -> None:
+def answered(
+    session: Session, stream: Stream, status: int, headers: Headers, reason: bytes | None = None
+) -> None:
     """The head of an answer on a stream's leg."""
-    answer = Answer(status, headers, [])
+    answer = Answer(status, headers, [], reason=reason)
     stream.answer = answer
     stream.last_read_at = session.now
     if 200 <= status < 300:
@@ -156,7 +161,8 @@ def _post_answered(session: Session, stream: Stream, answer: Answer) -> None:
     stream.failing_since = None
     stream.attempts = 0
     if stream.client is ClientHalf.UNBORN:
-        clientleg.open_sse(session, stream, clientleg.client_headers(session, answer.headers))
+        headers = clientleg.client_headers(session, answer.headers)
+        clientleg.open_sse(session, stream, headers, answer.reason)
 
 
 def _named(stream: Stream, answer: Answer) -> Named:
@@ -271,7 +277,7 @@ def _begin_passing_on(session: Session, stream: Stream, answer: Answer) -> None:
     if stream.exchange is not None:
         stream.move_client(ClientInput.OPENED)
         headers = clientleg.client_headers(session, answer.headers)
-        session.do(OpenAnswer(stream.exchange, answer.status, headers))
+        session.do(OpenAnswer(stream.exchange, answer.status, headers, answer.reason))
     _pass_on(session, stream, data)
 
 
@@ -301,10 +307,16 @@ def ended(session: Session, stream: Stream, end: LegEnd) -> None:
         _not_sent(session, stream)
     elif stream.answer is None or stream.answer.is_sse:
         _broke(session, stream, end)
-    elif end is LegEnd.CLEAN:
+    elif end is LegEnd.CLEAN or (end is LegEnd.CLOSED and _is_whole(stream.answer)):
         _complete(session, stream, stream.answer)
     else:
         _broke(session, stream, end)
+
+
+def _is_whole(answer: Answer) -> bool:
+    """A body delimited by the connection's end: JSON says itself whether it is whole, and a refusal
+    stands in its status."""
+    return not 200 <= answer.status < 300 or jsonrpc.read_body(answer.body) is not None
 
 
 def _not_sent(session: Session, stream: Stream) -> None:
@@ -340,7 +352,7 @@ def _passed_on(session: Session, stream: Stream, end: LegEnd) -> None:
 
 def _resume_ended(session: Session, stream: Stream, end: LegEnd) -> None:
     answer = stream.answer
-    if answer is None or end is not LegEnd.CLEAN:
+    if answer is None or end not in (LegEnd.CLEAN, LegEnd.CLOSED):
         shape = Shape.UNREACHABLE
         session.do(UpstreamFailed("headers_timeout" if end is LegEnd.SILENT else "connect"))
     else:
@@ -378,7 +390,7 @@ def refuse(session: Session, stream: Stream, answer: Answer) -> None:
                 text = jsonrpc.rewrite(message, id=owed.id)
     if stream.client is ClientHalf.UNBORN:
         headers = clientleg.client_headers(session, http.without(answer.headers, (http.SESSION_ID,)))
-        clientleg.respond(session, stream, answer.status, headers, text)
+        clientleg.respond(session, stream, answer.status, headers, text, answer.reason)
     else:
         for owed in stream.owed:
             data = {"status": answer.status, "generation": stream.generation.number}
@@ -401,8 +413,10 @@ def leg_is_broken(session: Session, stream: Stream) -> None:
 
 def _broke(session: Session, stream: Stream, end: LegEnd) -> None:
     """The leg of a running stream ended before its answer."""
+    if session.defer_while_deleting(lambda: _broke(session, stream, end)) or stream.is_over:
+        return
     if end is not LegEnd.CLEAN:
-        session.do(UpstreamFailed("reset" if end is LegEnd.BROKEN else "headers_timeout"))
+        session.do(UpstreamFailed("headers_timeout" if end is LegEnd.SILENT else "reset"))
     ruling = judge(_break_evidence(session, stream, end))
     match ruling.verdict:
         case Verdict.RETRY:
@@ -414,6 +428,7 @@ def _broke(session: Session, stream: Stream, end: LegEnd) -> None:
                 send_resume(session, stream)
         case Verdict.WAIT:
             session.move_stream(stream, UpInput.POLL_ANNOUNCED)
+            stream.poll_retry_ms = stream.announced_retry_ms
             session.set_timer("retry", stream.handle, (stream.announced_retry_ms or 0) / 1000)
         case Verdict.END:
             clientleg.cancel_due(session, stream)

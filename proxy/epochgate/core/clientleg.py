@@ -70,15 +70,18 @@ def client_headers(session: Session, headers: Headers) -> Headers:
     return headers
 
 
-def open_sse(session: Session, stream: Stream, headers: Headers) -> None:
+def open_sse(session: Session, stream: Stream, headers: Headers, reason: bytes | None = None) -> None:
     """Begin the SSE answer of a stream whose upstream answered so, with a priming event (R10)."""
     stream.client_head = headers
     if stream.exchange is None:
         return
     stream.move_client(ClientInput.OPENED)
-    session.do(OpenAnswer(stream.exchange, 200, headers))
+    session.do(OpenAnswer(stream.exchange, 200, headers, reason))
     session.do(Write(stream.exchange, _priming(session, stream)))
     watch(session, stream)
+    for text in stream.withheld:
+        deliver_message(session, stream, text)
+    stream.withheld = []
 
 
 def watch(session: Session, stream: Stream) -> None:
@@ -163,10 +166,17 @@ def finish(session: Session, stream: Stream) -> None:
     session.set_timer("retain", stream.handle, session.policy.retain_s)
 
 
-def respond(session: Session, stream: Stream, status: int, headers: Headers, body: bytes) -> None:
+def respond(
+    session: Session,
+    stream: Stream,
+    status: int,
+    headers: Headers,
+    body: bytes,
+    reason: bytes | None = None,
+) -> None:
     """Answer a stream's POST whole. No cursor leads to the stream: nothing of it is kept."""
     if stream.exchange is not None:
-        session.do(Respond(release(session, stream), status, headers, body))
+        session.do(Respond(release(session, stream), status, headers, body, reason))
         stream.move_client(ClientInput.FINISHED)
     session.finished.append(stream)
 
@@ -174,13 +184,13 @@ def respond(session: Session, stream: Stream, status: int, headers: Headers, bod
 def fail(session: Session, stream: Stream, code: int, reason: str) -> None:
     """End a stream with a JSON-RPC error for each request that is still owed an answer (G3)."""
     end_leg(session, stream)
-    errors = [error(stream, owed, code, reason) for owed in stream.open_owed]
+    errors = [*stream.withheld, *(error(stream, owed, code, reason) for owed in stream.open_owed)]
     session.move_stream(stream, UpInput.FAILED)
     _clear_timers(session, stream)
     for owed in stream.owed:
         owed.state = OwedState.ANSWERED
     if stream.client is ClientHalf.UNBORN:
-        is_batch = stream.body is not None and stream.body.is_batch
+        is_batch = len(errors) > 1 or (stream.body is not None and stream.body.is_batch)
         body = b"[" + b",".join(errors) + b"]" if is_batch else b"".join(errors)
         status = 200 if errors else 202
         respond(session, stream, status, JSON_HEADERS if errors else (), body)

@@ -65,6 +65,7 @@ class Respond:
     status: int
     headers: Headers
     body: bytes
+    reason: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +75,7 @@ class OpenAnswer:
     exchange: int
     status: int
     headers: Headers
+    reason: bytes | None = None
 
 
 @dataclass(slots=True)  # made for every read: frozen ones take three times as long to make

@@ -28,12 +28,13 @@ class RequestHead:
 class LegEnd(Enum):
     """How an upstream exchange ended.
 
-    CLEAN: its framing was completed (final chunk, or `Content-Length` bytes). BROKEN: reset, cut
-    short, or close-delimited, which cannot tell. NOT_SENT: it failed and no byte of the request was
-    accepted. SILENT: the limit for the answer's headers passed.
+    CLEAN: its framing was completed (final chunk, or `Content-Length` bytes). CLOSED: a body that the
+    end of the connection delimits, which cannot tell an end from a cut. BROKEN: reset or cut short.
+    NOT_SENT: it failed and no byte of the request was accepted. SILENT: the time for its headers passed.
     """
 
     CLEAN = "clean"
+    CLOSED = "closed"
     BROKEN = "broken"
     NOT_SENT = "not_sent"
     SILENT = "silent"
@@ -90,6 +91,7 @@ class LegAnswered:
     leg: int
     status: int
     headers: Headers
+    reason: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,4 +64,5 @@ class Question:
     stream: Stream
     server_id: bytes
     method: str
+    server_token: bytes | None = None  # under which the client may tell of its progress
     is_open: bool = True

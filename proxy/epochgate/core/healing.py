@@ -15,7 +15,7 @@ import msgspec
 
 from epochgate.core import answers, clientleg, epoch, heal, http, jsonrpc, reissue, restarting, standalone
 from epochgate.core.commands import HealBegun, HealEnded
-from epochgate.core.events import RequestHead
+from epochgate.core.events import LegEnd, RequestHead
 from epochgate.core.generation import Generation
 from epochgate.core.heal import RestoreStep
 from epochgate.core.inquiry import Outcome
@@ -54,6 +54,8 @@ class Heal:
 def begin(session: Session, trigger: str, head: RequestHead) -> None:
     """Begin a heal, or join the one under way. `head` is a caller that the session has accepted."""
     if session.state is SessionState.HEALING:
+        return
+    if session.defer_while_deleting(lambda: begin(session, trigger, head)):
         return
     if session.state not in (SessionState.LIVE, SessionState.PARKED):
         restarting.fail_waiting(session, "session_lost")
@@ -100,7 +102,7 @@ def _compare(session: Session, run: Heal, outcome: Outcome) -> None:
     if outcome.is_unauthorized:
         _park(session, run)
         return
-    if not outcome.is_accepted or outcome.end is not outcome.end.CLEAN:
+    if not outcome.is_accepted or outcome.end not in (LegEnd.CLEAN, LegEnd.CLOSED):
         _try_again(session, run)
         return
     upstream_id = http.find(outcome.headers, http.SESSION_ID)
@@ -234,6 +236,8 @@ def _list_page(
 
 def _commit(session: Session, run: Heal) -> None:
     """The new generation becomes current, durably, before anything is sent again (R16)."""
+    if session.defer_while_deleting(lambda: _commit(session, run)) or session.heal is not run:
+        return
     assert run.new is not None
     old = session.current
     if run.new.upstream_id == old.upstream_id:

@@ -27,6 +27,7 @@ class Outcome:
     body: bytes
     message: jsonrpc.Message | None
     end: LegEnd
+    reason: bytes | None = None
 
     @property
     def is_accepted(self) -> bool:
@@ -47,10 +48,12 @@ class Inquiry:
     headers: Headers = ()
     chunks: list[bytes] = field(default_factory=list)
     size: int = 0
+    reason: bytes | None = None
     framer: sse.Framer | None = None
 
-    def answered(self, status: int, headers: Headers) -> None:
+    def answered(self, status: int, headers: Headers, reason: bytes | None = None) -> None:
         self.status = status
+        self.reason = reason
         self.headers = headers
         if http.media_type(headers) == b"text/event-stream":
             self.framer = sse.Framer()
@@ -71,7 +74,7 @@ class Inquiry:
         return None
 
     def ended(self, end: LegEnd) -> Outcome:
-        if self.framer is not None or end is not LegEnd.CLEAN:
+        if self.framer is not None or end not in (LegEnd.CLEAN, LegEnd.CLOSED):
             return self._outcome(None, end)
         message = jsonrpc.read_message(b"".join(self.chunks))
         return self._outcome(message if self._is_ours(message) else None, end)
@@ -85,4 +88,4 @@ class Inquiry:
         )
 
     def _outcome(self, message: jsonrpc.Message | None, end: LegEnd) -> Outcome:
-        return Outcome(self.status, self.headers, b"".join(self.chunks), message, end)
+        return Outcome(self.status, self.headers, b"".join(self.chunks), message, end, self.reason)

@@ -177,6 +177,11 @@ def _take_notification(session: Session, event: PostArrived, messages: tuple[Mes
     if cancel is not None and len(messages) == 1:
         _take_cancel(session, event, cancel)
         return
+    progress = messages[0]
+    question = session.question_tokens.get(progress.token) if progress.token is not None else None
+    if question is not None and len(messages) == 1:
+        _send_progress(session, event, progress, question)
+        return
     _forward(session, event, session.current, event.raw)
 
 
@@ -211,12 +216,23 @@ def _forwarded(session: Session, event: PostArrived, generation: Generation, out
         outcome.is_unauthorized or (is_gone and not is_ours) or event.body is None
     ):
         headers = clientleg.client_headers(session, outcome.headers)
-        session.do(Respond(event.exchange, outcome.status, headers, outcome.body))
+        session.do(Respond(event.exchange, outcome.status, headers, outcome.body, outcome.reason))
         return
     if is_gone:
         restarting.lose(session, generation, "session_gone", event.head)
     headers = clientleg.client_headers(session, outcome.headers) if outcome.status == 202 else ()
     session.do(Respond(event.exchange, 202, headers, b""))
+
+
+def _send_progress(session: Session, event: PostArrived, message: Message, question: Question) -> None:
+    """Progress on an answer goes to the session that asked, under the token it gave (R19)."""
+    if questions.is_void(question):
+        session.do(Dropped("stale_answer"))
+        session.do(Respond(event.exchange, 202, (), b""))
+        return
+    is_same = message.token == question.server_token or not message.is_rewritable
+    raw = event.raw if is_same else jsonrpc.rewrite(message, token=question.server_token)
+    _forward(session, event, question.generation, raw)
 
 
 def _take_cancel(session: Session, event: PostArrived, message: Message) -> None:
@@ -261,6 +277,9 @@ def _route_answers(session: Session, event: PostArrived, messages: tuple[Message
     if question is None or questions.is_void(question):
         session.do(Dropped("stale_answer"))
         session.do(Respond(event.exchange, 202, (), b""))
+        if question is not None and question.stream.is_request:
+            questions.close(question)
+            restarting.void_question(session, question.stream, is_session_gone=False)
         return
     _send_answer(session, event, messages[0], question)
 
@@ -333,6 +352,7 @@ def delete_arrived(session: Session, event: DeleteArrived) -> None:
     def deleted(outcome: Outcome) -> None:
         _deleted(session, event, outcome)
 
+    session.open_deletes += 1
     inquiry = Inquiry(None, deleted)
     leg = session.send(inquiry, b"DELETE", event.head, headers_of_post(event.head, session.current), None)
     session.set_timer("inquiry", leg, session.policy.ping_s)
@@ -342,10 +362,12 @@ def _deleted(session: Session, event: DeleteArrived, outcome: Outcome) -> None:
     status = outcome.status
     if status is None:
         session.do(Respond(event.exchange, 200, (), b""))
+        session.delete_refused()
         return
     if not 200 <= status < 300 and status != 404:
         headers = clientleg.client_headers(session, outcome.headers)
-        session.do(Respond(event.exchange, status, headers, outcome.body))
+        session.do(Respond(event.exchange, status, headers, outcome.body, outcome.reason))
+        session.delete_refused()
         return
     answer = 200 if status == 404 else status
     headers = () if status == 404 else clientleg.client_headers(session, outcome.headers)

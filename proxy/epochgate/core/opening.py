@@ -39,6 +39,7 @@ class Opening:
     request: Message
     leg: int = 0
     status: int = 0
+    reason: bytes | None = None
     headers: Headers = ()
     framer: sse.Framer | None = None
     chunks: list[bytes] = field(default_factory=list)
@@ -63,8 +64,12 @@ def begin(session: Session, post: PostArrived, request: Message) -> None:
     attempt.leg = session.send(attempt, b"POST", post.head, headers, post.raw)
 
 
-def answered(_session: Session, attempt: Opening, status: int, headers: Headers) -> None:
+def answered(
+    _session: Session, attempt: Opening, status: int, headers: Headers, reason: bytes | None = None
+) -> None:
+    """The head of the answer; its body decides what it is."""
     attempt.status = status
+    attempt.reason = reason
     attempt.headers = headers
     if http.media_type(headers) == b"text/event-stream":
         attempt.framer = sse.Framer()
@@ -107,12 +112,18 @@ def ended(session: Session, attempt: Opening, end: LegEnd) -> None:
         session.do(EndAnswer(attempt.exchange) if end is LegEnd.CLEAN else AbortAnswer(attempt.exchange))
         _drop(session)
         return
-    if end is not LegEnd.CLEAN or not attempt.status:
+    message = jsonrpc.read_message(attempt.body)
+    is_whole = end is LegEnd.CLEAN or (end is LegEnd.CLOSED and _stands_by_itself(attempt, message))
+    if not is_whole or not attempt.status:
         session.do(UpstreamFailed("connect" if end is LegEnd.NOT_SENT else "reset"))
         _answer_error(session, attempt, "upstream_unreachable" if end is LegEnd.NOT_SENT else "upstream_lost")
         return
-    message = jsonrpc.read_message(attempt.body)
     _settle(session, attempt, message if _is_answer(attempt, message) else None)
+
+
+def _stands_by_itself(attempt: Opening, message: Message) -> bool:
+    """A body delimited by the connection's end is whole if it is JSON, or only explains a refusal."""
+    return message.kind is not Kind.INVALID or not 200 <= attempt.status < 300
 
 
 def give_up(session: Session, attempt: Opening) -> None:
@@ -140,7 +151,7 @@ def _settle(session: Session, attempt: Opening, message: Message | None) -> None
     result = None if result_raw is None else heal.read_initialize_result(result_raw)
     is_session = 200 <= attempt.status < 300 and upstream_id is not None and result is not None
     if not is_session or message is None or upstream_id is None or result is None or result_raw is None:
-        session.do(Respond(attempt.exchange, attempt.status, attempt.headers, attempt.body))
+        session.do(Respond(attempt.exchange, attempt.status, attempt.headers, attempt.body, attempt.reason))
         _drop(session)
         return
     stated = epoch.Epoch(
@@ -149,6 +160,8 @@ def _settle(session: Session, attempt: Opening, message: Message | None) -> None
     )
     session.add_generation(upstream_id, stated)
     session.visible_id = upstream_id
+    if session.is_taken(upstream_id):  # a healed session is known by it still (R42)
+        session.visible_id = b"eg%032x" % session.entropy(128)
     session.initialize_result_raw = result_raw
     session.persist_session(lambda: _relay(session, attempt))
 
@@ -162,10 +175,11 @@ def _relay(session: Session, attempt: Opening) -> None:
     session.touch()
     if not attempt.has_client:
         return  # its idle limit will end it
+    headers = http.with_value(attempt.headers, http.SESSION_ID, session.visible_id)
     if attempt.framer is None:
-        session.do(Respond(attempt.exchange, attempt.status, attempt.headers, attempt.body))
+        session.do(Respond(attempt.exchange, attempt.status, headers, attempt.body, attempt.reason))
         return
-    session.do(OpenAnswer(attempt.exchange, attempt.status, attempt.headers))
+    session.do(OpenAnswer(attempt.exchange, attempt.status, headers, attempt.reason))
     session.do(EndAnswer(attempt.exchange, _without_ids(attempt.body)))
 
 

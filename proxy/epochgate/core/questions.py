@@ -7,6 +7,7 @@ Answers go to the generation that asked, whatever the current one is.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from epochgate.core import jsonrpc
@@ -23,25 +24,32 @@ _MAX_QUESTIONS = 10_000  # closed ones are kept so that a replay is recognised; 
 def relayed(session: Session, stream: Stream, message: Message) -> bytes:
     """The server's request under an id that is free on the client leg; it is open from now on."""
     assert message.id is not None
-    visible = _visible_id(session, message.id)
-    session.questions[visible] = Question(stream.generation, stream, message.id, message.method or "")
+    visible = _free(session, message.id, session.questions)
+    question = Question(stream.generation, stream, message.id, message.method or "", message.token)
+    session.questions[visible] = question
     stream.generation.asked[message.id] = True
-    while len(session.questions) > _MAX_QUESTIONS:
-        session.questions.pop(next(iter(session.questions)))
-    if visible == message.id:
+    token = message.token
+    if token is not None:
+        token = _free(session, token, session.question_tokens)
+        session.question_tokens[token] = question
+    for table in (session.questions, session.question_tokens):
+        while len(table) > _MAX_QUESTIONS:
+            table.pop(next(iter(table)))
+    if (visible, token) == (message.id, message.token) or not message.is_rewritable:
         return message.raw
-    return jsonrpc.rewrite(message, id=visible)
+    return jsonrpc.rewrite(message, id=visible, token=token)
 
 
-def _visible_id(session: Session, server_id: bytes) -> bytes:
-    if server_id not in session.questions:
-        return server_id
+def _free(session: Session, text: bytes, taken: Mapping[bytes, Question]) -> bytes:
+    """The JSON text itself while nothing else goes by it on the client leg, else another of its type."""
+    if text not in taken:
+        return text
     while True:
         number = session.entropy(46)
-        is_text = jsonrpc.id_type(server_id) is IdType.STR
-        visible = b'"eg-%d"' % number if is_text else b"%d" % (number + 2**46)
-        if visible not in session.questions:
-            return visible
+        is_text = jsonrpc.id_type(text) is IdType.STR
+        other = b'"eg-%d"' % number if is_text else b"%d" % (number + 2**46)
+        if other not in taken:
+            return other
 
 
 def cancelled(session: Session, stream: Stream, message: Message) -> bytes:
@@ -75,5 +83,9 @@ def close(question: Question) -> None:
 
 
 def is_void(question: Question) -> bool:
-    """Whether nobody waits for the answer any more: its stream ended or its session is gone (R18)."""
-    return question.generation.is_gone or (question.stream.is_request and question.stream.is_over)
+    """Whether nobody waits for the answer any more: its stream ended, its session is gone, or another
+    goes by its id (R18)."""
+    generation = question.generation
+    if generation.is_gone or generation.is_ended:
+        return True
+    return question.stream.is_request and question.stream.is_over

@@ -32,6 +32,7 @@ READS = frozenset(
     }
 )
 # Harmless to repeat, but not a read: the second has the effect of the first.
+UNDECIDED = ("unknown_tool", "not_hinted")  # reasons that annotations may take away
 _REPEATABLE = READS | {"logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
 
 

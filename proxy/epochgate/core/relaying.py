@@ -182,6 +182,7 @@ def _count_resume(session: Session, stream: Stream, ruling: Ruling) -> None:
         return
     stream.is_resume_counted = True
     stream.failing_since = None
+    stream.poll_retry_ms = None
     session.do(Judged("upstream", stream.kind.value, "resume", ruling.reason, stream.exchange))
     if ruling.reason == "server_poll":
         stream.has_unproven_poll = True
@@ -289,6 +290,8 @@ def complete_json(session: Session, stream: Stream, body: Body) -> Ruling | None
         reading.owed.state = OwedState.ANSWERED
         evidence.note_answer(session, stream, reading)
     data = jsonrpc.rewrite_batch(body, written)
+    if stream.withheld:
+        data = b"[" + b",".join([*stream.withheld, *written]) + b"]"
     session.move_stream(stream, UpInput.ANSWERED)
     clientleg.ended_upstream(session, stream)
     if stream.client in (ClientHalf.ATTACHED, ClientHalf.AWAY):
@@ -297,7 +300,7 @@ def complete_json(session: Session, stream: Stream, body: Body) -> Ruling | None
         clientleg.finish(session, stream)
     else:
         headers = clientleg.client_headers(session, stream.answer.headers)
-        clientleg.respond(session, stream, stream.answer.status, headers, data)
+        clientleg.respond(session, stream, stream.answer.status, headers, data, stream.answer.reason)
     if any(ruling.reason == "drift" for ruling in rulings):
         restarting.drift(session, stream, readings)
     restarting.stream_over(session, stream)

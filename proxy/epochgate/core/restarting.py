@@ -168,12 +168,11 @@ def _heal_for_others(session: Session, stream: Stream) -> None:
 def _may_be_sent(session: Session, stream: Stream) -> bool:
     """Whether some owed request may go up again, or could once annotations are asked for (R20)."""
     for owed in stream.open_owed:
-        if _decide(session, stream, owed).choice is Choice.SENT:
+        decision = _decide(session, stream, owed)
+        if decision.choice is Choice.SENT:
             return True
-        if (
-            reissue.needs_tools(session.policy, owed, session.tools)
-            and stream.reissues < session.policy.max_reissues
-        ):
+        is_undecided = decision.reason in reissue.UNDECIDED
+        if is_undecided and reissue.needs_tools(session.policy, owed, session.tools):
             return True
     return False
 
@@ -334,7 +333,8 @@ def send_again(session: Session, stream: Stream) -> None:
         return
     session.clear_timer("wait", stream.handle)
     successor = _succeed(session, stream, allowed)
-    if not stream.generation.is_gone and not stream.is_not_run:
+    is_same = stream.generation.upstream_id == session.current.upstream_id  # after drift (R1)
+    if not stream.is_not_run and (is_same or not stream.generation.is_gone):
         for owed in allowed:
             cancel_upstream(session, stream, owed)
     record = ReissueRecord(session.visible_id, stream.handle, successor.handle, successor.reissues)
@@ -374,6 +374,7 @@ def _succeed(session: Session, stream: Stream, allowed: list[Owed]) -> Stream:
     successor.reissues = stream.reissues + (0 if stream.is_not_run else 1)
     successor.not_run_reissues = stream.not_run_reissues + (1 if stream.is_not_run else 0)
     successor.client_head = stream.client_head
+    successor.withheld = stream.withheld
     successor.sent_at = session.now
     if stream.is_not_run:
         successor.restart, successor.is_mute = stream.restart, stream.is_mute  # of an earlier run
@@ -394,8 +395,10 @@ def _answer_withheld(session: Session, stream: Stream, allowed: list[Owed]) -> N
     for owed in stream.open_owed:
         if id(owed) not in kept:
             owed.state = OwedState.ANSWERED
-            if stream.client is not ClientHalf.UNBORN:
-                text = clientleg.error(stream, owed, OUTCOME_UNKNOWN, _reason(stream))
+            text = clientleg.error(stream, owed, OUTCOME_UNKNOWN, _reason(stream))
+            if stream.client is ClientHalf.UNBORN:
+                stream.withheld.append(text)
+            else:
                 clientleg.deliver_message(session, stream, text)
 
 

@@ -32,7 +32,7 @@ def authorise(session: Session, event: GetArrived, then: Callable[[], None]) -> 
             then()
         elif outcome.status is not None:
             headers = clientleg.client_headers(session, outcome.headers)
-            session.do(Respond(event.exchange, outcome.status, headers, outcome.body))
+            session.do(Respond(event.exchange, outcome.status, headers, outcome.body, outcome.reason))
         else:
             session.do(
                 Respond(event.exchange, 403, _TEXT, b"the server could not be asked about these credentials")

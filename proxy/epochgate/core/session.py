@@ -54,10 +54,17 @@ Done = Callable[[Outcome], None]
 class Session:
     """One client session. `entropy` must be unpredictable: stamps and blocks come from it (R15, R36)."""
 
-    def __init__(self, policy: Policy, entropy: Entropy, budget: Budget) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        entropy: Entropy,
+        budget: Budget,
+        is_taken: Callable[[bytes], bool] = lambda _: False,
+    ) -> None:
         self.policy = policy
         self.entropy = entropy
         self.budget = budget
+        self.is_taken = is_taken  # whether another session is known by this id
         self.now = 0.0
         self.state = SessionState.OPENING
 
@@ -79,6 +86,7 @@ class Session:
         # the server
         self.generations: list[Generation] = []
         self.questions: dict[bytes, Question] = {}
+        self.question_tokens: dict[bytes, Question] = {}
         self.heal: healing.Heal | None = None
         self.heals_at: list[float] = []
         self.pending_mark: Restart | None = None
@@ -99,6 +107,8 @@ class Session:
         self.timers: dict[TimerKey, float] = {}
         self.has_new_deadline = False  # some timer was set since the driver looked last
         self.drain_until: float | None = None
+        self.open_deletes = 0
+        self._deferred: list[Callable[[], None]] = []
         self._steps: list[Step] = []
         self._durable: dict[int, Callable[[], None]] = {}
         self._next_number = 1
@@ -205,6 +215,20 @@ class Session:
         self.timers.clear()
         self.do(Forget())
 
+    def defer_while_deleting(self, action: Callable[[], None]) -> bool:
+        """Whether a DELETE is under way; `action` is then done if the server refuses it (R25)."""
+        if self.open_deletes:
+            self._deferred.append(action)
+        return self.open_deletes > 0
+
+    def delete_refused(self) -> None:
+        """Go on with what was put off."""
+        self.open_deletes -= 1
+        if not self.open_deletes:
+            deferred, self._deferred = self._deferred, []
+            for action in deferred:
+                action()
+
     def number(self) -> int:
         self._next_number += 1
         return self._next_number
@@ -297,11 +321,11 @@ class Session:
     def _leg_answered(self, event: LegAnswered) -> None:
         match self.legs.get(event.leg):
             case Stream() as stream:
-                answers.answered(self, stream, event.status, event.headers)
+                answers.answered(self, stream, event.status, event.headers, event.reason)
             case Inquiry() as inquiry:
-                inquiry.answered(event.status, event.headers)
+                inquiry.answered(event.status, event.headers, event.reason)
             case opening.Opening() as attempt:
-                opening.answered(self, attempt, event.status, event.headers)
+                opening.answered(self, attempt, event.status, event.headers, event.reason)
             case None:
                 pass  # dropped while the answer was on its way
 

@@ -101,13 +101,14 @@ def answered(session: Session, stream: Stream) -> None:
     session.move_stream(stream, UpInput.STREAM_OPENED)
     stream.attempts = 0
     if stream.client is ClientHalf.UNBORN:
-        clientleg.open_sse(session, stream, clientleg.client_headers(session, answer.headers))
+        headers = clientleg.client_headers(session, answer.headers)
+        clientleg.open_sse(session, stream, headers, answer.reason)
 
 
 def refused(session: Session, stream: Stream, end: LegEnd) -> None:
     """The GET brought no stream. 405 is an answer, not an error; to a client that waits it passes."""
     answer = stream.answer
-    if answer is None or end is not LegEnd.CLEAN:
+    if answer is None or end not in (LegEnd.CLEAN, LegEnd.CLOSED):
         _not_opened(session, stream, None)
         return
     shape = classify.shape(session.policy, answer.status, answer.headers, answer.body)
@@ -138,7 +139,7 @@ def _pass_refusal(session: Session, stream: Stream) -> None:
         clientleg.respond(session, stream, 405, ((b"Allow", b"POST, DELETE"),), b"")
     else:
         headers = clientleg.client_headers(session, http.without(answer.headers, (http.SESSION_ID,)))
-        clientleg.respond(session, stream, answer.status, headers, answer.body)
+        clientleg.respond(session, stream, answer.status, headers, answer.body, answer.reason)
     clientleg.forget(session, stream)
 
 
@@ -156,7 +157,13 @@ def take_over(session: Session, exchange: int) -> None:
     """A new GET for the stream that is held: what no leg was given first, then live (R12, R35)."""
     stream = session.standalone
     assert stream is not None
-    clientleg.attach(session, stream, exchange, stream.journal.written_to - 1)
+    before: list[bytes] = []
+    older = stream.predecessor
+    while older is not None:
+        before = older.journal.after(older.journal.written_to - 1) + before
+        older.journal.written_to = older.numbering.next_position
+        older = older.predecessor
+    clientleg.attach(session, stream, exchange, stream.journal.written_to - 1, before=b"".join(before))
 
 
 def attach(session: Session, stream: Stream, exchange: int, position: int) -> None:

@@ -108,6 +108,7 @@ class Answer:
     chunks: list[bytes]
     size: int = 0
     is_sse: bool = False
+    reason: bytes | None = None
     replacer: TopLevelReplacer | None = None  # of an answer that is passed on as it comes (R34)
 
     @property
@@ -165,6 +166,7 @@ class Stream:
         "token_back",
         "up",
         "void_reason",
+        "withheld",
     )
 
     def __init__(
@@ -219,6 +221,8 @@ class Stream:
         self.reissues = 0
         self.not_run_reissues = 0
         self.restart: Restart | None = None
+        # Errors of batch members that were not sent again, for an answer that is not begun (R41).
+        self.withheld: list[bytes] = []
         self.is_mute = False  # no notice could be given: questions and the answer only (R5)
 
     def __repr__(self) -> str:

@@ -124,7 +124,7 @@ class Driver:
     # --- LegSink --------------------------------------------------------------------------------
 
     def leg_answered(self, leg: int, status: int, headers: Headers, reason: bytes) -> None:
-        self.feed(LegAnswered(leg, status, headers))
+        self.feed(LegAnswered(leg, status, headers, reason))
 
     def leg_read(self, leg: int, data: bytes) -> None:
         if self._is_busy or self._events:
@@ -143,7 +143,8 @@ class Driver:
 
     def leg_ended(self, leg: int, end: LegEnd, error: str) -> None:
         self._legs.pop(leg, None)
-        self.feed(LegEnded(leg, end))
+        is_closed = end is LegEnd.BROKEN and not error  # only that a close-delimited body ended
+        self.feed(LegEnded(leg, LegEnd.CLOSED if is_closed else end))
 
     # --- the one exhaustive match ---------------------------------------------------------------
 
@@ -164,7 +165,7 @@ class Driver:
             case do.Respond():
                 exchange = self._exchanges.pop(step.exchange, None)
                 if exchange is not None:
-                    exchange.respond(step.status, step.headers, step.body)
+                    exchange.respond(step.status, step.headers, step.body, step.reason)
             case do.OpenAnswer():
                 self._open(step)
             case do.EndAnswer():
@@ -200,7 +201,7 @@ class Driver:
         if exchange is None:
             return
         exchange.probe = sse.KEEPALIVE
-        exchange.open(step.status, step.headers)
+        exchange.open(step.status, step.headers, step.reason)
 
     def _drop(self, number: int, *, is_drained: bool) -> None:
         leg = self._legs.pop(number, None)

@@ -132,7 +132,8 @@ class Gateway:
             exchange.respond(503, (*_TEXT, *_RETRY_AFTER), _TOO_MANY_SESSIONS)
             return TrafficClass.PLAIN, "", []
         budget = Budget(self._policy.journal_session_bytes, self._journals)
-        core = Session(self._policy, self._entropy, budget)
+        path = exchange.target.partition(b"?")[0]
+        core = Session(self._policy, self._entropy, budget, lambda known: (path, known) in self._sessions)
         driver = Driver(self, core, self._host(exchange))
         self._opening.add(driver)
         answer = await self._in_session(exchange, headers, body, driver)

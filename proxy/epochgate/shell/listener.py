@@ -1,7 +1,7 @@
 """Listening sockets with an accept loop of their own.
 
-asyncio sleeps a fixed second when descriptors run out, uvloop closes the listener for good. Here
-accepting pauses, the pause is told, and it goes on by itself.
+When descriptors run out, asyncio sleeps for a second and uvloop takes each connection to drop it,
+both without a word. Here accepting pauses, the pause is told, and the waiting connections are served.
 """
 
 from __future__ import annotations

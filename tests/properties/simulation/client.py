@@ -259,7 +259,7 @@ class Client:
         if leg.status in (400, 404, 405) or self.is_deleted:
             self.is_standalone_refused = True
             return
-        delay = self.rng.choice((0.0, 1.0, 5.0)) if leg.events else 15.0
+        delay = self.rng.choice((0.0, 1.0, 8.0)) if leg.events else 15.0
         self.clock.after(delay, lambda: self._open_standalone(self._standalone_cursor))
 
     def _end_call(self, leg: ClientLeg, call: Call, is_clean: bool) -> None:

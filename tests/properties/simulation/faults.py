@@ -31,7 +31,7 @@ CLIENT = (
     "away",
 )
 UPSTREAM = ("upstream_cut", "upstream_cut", "upstream_arm", "upstream_arm", "clean_end", "upstream_stall")
-SESSION = ("evict", "restart", "poke", "recreate", "recreate")
+SESSION = ("evict", "restart", "poke", "recreate", "recreate", "standalone_gap")
 USER = ("cancel", "cancel", "cancel", "delete")
 # What the profiles mean for the oracle: only in "none" and "client" must everything run exactly once.
 PROFILES: dict[str, tuple[str, ...]] = {
@@ -206,6 +206,16 @@ class Faults:
         leg = self.rng.choice((self._client_cut, self._upstream_cut, self._client_arm))
         self.world.clock.after(self.rng.choice((0.0, 0.1, 1.0)), lambda: self._break(leg))
         return evicted
+
+    def _standalone_gap(self) -> str | None:
+        """The standalone leg breaks; while its client is away, events come and a session is lost."""
+        client = self._client()
+        leg = None if client is None else client.standalone_leg
+        if leg is None or leg.exchange is None:
+            return None
+        leg.exchange.cut()
+        self.world.clock.after(self.rng.choice((1.0, 3.0)), lambda: self._break(self._upstream_cut))
+        return f"exchange {leg.exchange.number}"
 
     def _break(self, cut: Callable[[], str | None]) -> None:
         self.world.trace.add(self.world.clock.now, "##", f"and then: {cut()}")

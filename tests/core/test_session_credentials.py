@@ -1,0 +1,189 @@
+"""Whose credentials: nothing of a journal, and no heal, for who was not accepted (R32, G9)."""
+
+from __future__ import annotations
+
+import pytest
+
+from epochgate.core import http
+from epochgate.core.events import LegEnd
+from tests.core.healing import lost, open_call
+from tests.core.messages import error, event, notification, progress, request, result
+from tests.core.playbook import Play, opened, quiet
+
+BOB = b"bob"
+
+
+def accept_bob(play: Play) -> None:
+    play.post(request("ping", id="b"), who=BOB)
+    leg = play.leg("ping")
+    play.answer(leg, result(leg.id, {}))
+
+
+def test_a_strangers_404_passes_and_heals_nothing() -> None:
+    """R32 (a): a heal would rebuild Alice's session as Bob."""
+    play = opened()
+    quiet(play)
+    exchange = play.call(who=BOB)
+    play.refuse(play.leg("tools/call"), 404, b"who?")
+
+    assert (exchange.status, exchange.body) == (404, b"who?")
+    assert not play.has_leg("initialize")
+    assert play.call(id=6).status is None  # the session goes on
+
+
+def test_a_caller_that_the_server_answered_is_accepted() -> None:
+    play = opened()
+    accept_bob(play)
+    quiet(play)
+    play.call(who=BOB)
+    play.refuse(play.leg("tools/call"), 404)
+
+    heal = play.leg("initialize")
+    assert http.find(heal.headers, b"authorization") == BOB
+
+
+def test_a_stranger_with_a_cursor_is_asked_for_before_the_status_line() -> None:
+    play = opened()
+    alice, leg = open_call(play)
+    play.leave(alice)
+    play.send(leg, event(progress(leg.token, 2)))
+
+    bob = play.get(alice.last_id, who=BOB)
+
+    assert bob.status is None
+    ping = play.leg("ping")
+    assert http.find(ping.headers, b"authorization") == BOB
+    assert ping.session_id == b"up-1"
+    play.answer(ping, result(ping.id, {}))
+    assert bob.status == 200
+    assert bob.messages == [progress(5, 2)]
+
+
+@pytest.mark.parametrize("status", [401, 403, 404])
+def test_a_stranger_that_the_server_refuses_gets_the_refusal_and_nothing_else(status: int) -> None:
+    """G9."""
+    play = opened()
+    alice, leg = open_call(play)
+    play.leave(alice)
+    play.send(leg, event(progress(leg.token, 2)), event(result(leg.id, {"secret": 1})))
+
+    bob = play.get(alice.last_id, who=BOB)
+    play.answer(play.leg("ping"), b"no", status=status, headers=((b"WWW-Authenticate", b"Bearer"),))
+
+    assert (bob.status, bob.body) == (status, b"no")
+    assert http.find(bob.headers, b"www-authenticate") == b"Bearer"
+    assert play.get(alice.last_id).answer["result"] == {"secret": 1}
+
+
+def test_a_json_rpc_error_is_an_acceptance_too() -> None:
+    """R32: any answer that is not 401, 403 or 404."""
+    play = opened()
+    alice, _ = open_call(play)
+    play.leave(alice)
+    bob = play.get(alice.last_id, who=BOB)
+    ping = play.leg("ping")
+    play.answer(ping, error(ping.id, -32601), status=400)
+
+    assert bob.status == 200
+
+
+def test_while_the_server_is_silent_the_client_is_primed_and_the_data_withheld() -> None:
+    """R32: at most 1.5 s before the status line; an empty 200 is never the end."""
+    play = opened()
+    alice, leg = open_call(play)
+    play.leave(alice)
+    play.send(leg, event(progress(leg.token, 2)))
+    bob = play.get(alice.last_id, who=BOB)
+    play.advance(1.6)
+
+    assert bob.status == 200
+    assert [one.data for one in bob.events] == [b""]
+    play.answer(play.leg("ping"), result(play.leg("ping").id, {}))
+    assert bob.messages == [progress(5, 2)]
+
+
+def test_while_the_server_is_down_a_stranger_gets_nothing() -> None:
+    play = opened()
+    alice, leg = open_call(play)
+    play.leave(alice)
+    play.send(leg, event(result(leg.id, {"secret": 1})))
+    bob = play.get(alice.last_id, who=BOB)
+    play.end(play.leg("ping"), LegEnd.NOT_SENT)
+    play.advance(30)
+
+    assert b"secret" not in bob.body
+
+
+def test_the_caller_that_opened_the_stream_is_not_asked_again() -> None:
+    """R32 (d): with the upstream down nobody could be authorised."""
+    play = opened()
+    alice, leg = open_call(play)
+    play.leave(alice)
+    play.send(leg, event(result(leg.id)))
+    play.advance(200)
+
+    assert play.get(alice.last_id).answer["id"] == 5
+    assert not play.has_leg("ping") or play.leg("ping").session_id == b"up-1"
+
+
+def test_a_stranger_cannot_take_the_standalone_stream_over() -> None:
+    play = opened()
+    alice = play.get()
+    leg = play.leg("GET")
+    play.open(leg)
+    play.leave(alice)
+    play.send(leg, event(notification("notifications/message", {"level": "info", "data": "secret"})))
+    bob = play.get(who=BOB)
+    assert bob.status is None
+    play.refuse(play.leg("ping"), 401)
+
+    assert bob.status == 401
+    assert b"secret" not in bob.body
+
+
+def test_a_call_is_sent_again_with_the_headers_of_its_own_caller() -> None:
+    """R32: whoever triggered the heal."""
+    play = opened()
+    accept_bob(play)
+    _, alices = open_call(play, id=1)
+    bobs = play.call(id=2, who=BOB)
+    quiet(play)
+    play.refuse(play.sent("tools/call")[-1], 404)
+    if play.has_leg("ping"):
+        play.refuse(play.leg("ping"), 404)
+    play.cut(alices)
+    play.heal()
+    again = {one.json["params"].get("_meta") is None: one for one in play.sent("tools/call")[2:]}
+
+    assert http.find(again[True].headers, b"authorization") == BOB
+    assert http.find(again[False].headers, b"authorization") == b"alice"
+    assert bobs.is_open
+
+
+def test_a_strangers_request_during_a_heal_waits_and_runs_as_the_stranger() -> None:
+    play, _ = lost()
+    play.call("other", id=6, who=BOB)
+    play.heal()
+
+    other = next(leg for leg in play.sent("tools/call") if leg.json["params"]["name"] == "other")
+    assert http.find(other.headers, b"authorization") == BOB
+
+
+def test_a_strangers_delete_is_forwarded_and_gets_its_answer() -> None:
+    play, _ = lost()
+    play.refuse(play.leg("initialize"), 401)  # parked
+    bob = play.delete(who=BOB)
+    play.refuse(play.leg("DELETE"), 403)
+
+    assert bob.status == 403
+    assert play.call(id=7).status is None
+
+
+def test_a_strangers_parked_request_does_not_heal_in_its_name() -> None:
+    play, _ = lost()
+    play.refuse(play.leg("initialize"), 401)
+    play.call(id=7, who=BOB)
+
+    assert not play.has_leg("initialize") or (
+        http.find(play.leg("initialize").headers, b"authorization") == b"alice"
+    )

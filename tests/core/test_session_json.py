@@ -1,0 +1,124 @@
+"""JSON answers that break or are large, and answers on a leg that is committed to SSE (R34)."""
+
+from __future__ import annotations
+
+import pytest
+
+from epochgate.core.events import LegAnswered, LegEnd, LegRead
+from tests.core.healing import open_call
+from tests.core.messages import Json, error, event, progress, result
+from tests.core.playbook import JSON, MARK, Play, opened
+from tests.core.sides import Exchange, Upstream
+
+
+def begun(**settings: Json) -> tuple[Play, Exchange, Upstream]:
+    play = opened(**settings)
+    exchange = play.call()
+    leg = play.leg("tools/call")
+    play.feed(LegAnswered(leg.number, 200, (*JSON, (b"X-Own", b"1"))))
+    return play, exchange, leg
+
+
+def test_a_json_answer_is_sent_after_its_last_byte_came() -> None:
+    play, exchange, leg = begun()
+    raw = b'{"jsonrpc":"2.0","id":%d,"result":{}}' % leg.id
+    play.feed(LegRead(leg.number, raw[:20]))
+    play.feed(LegRead(leg.number, raw[20:]))
+    assert exchange.status is None
+
+    play.end(leg, LegEnd.CLEAN)
+
+    assert exchange.json == {"jsonrpc": "2.0", "id": 5, "result": {}}
+
+
+def test_a_json_answer_that_breaks_falls_under_the_policy() -> None:
+    play, exchange, leg = begun()
+    play.feed(LegRead(leg.number, b'{"jsonrpc":"2.0","id":'))
+    play.cut(leg)
+    assert exchange.status is None
+
+    play.heal()
+    again = play.leg("tools/call")
+    play.answer(again, result(again.id, {"run": 2}))
+
+    assert exchange.json["result"]["run"] == 2
+    assert exchange.json["result"]["_meta"][MARK]["reissued"] is True
+
+
+@pytest.mark.parametrize("is_id_last", [False, True])
+def test_an_answer_above_the_buffer_is_passed_on_with_its_id_put_back(is_id_last: bool) -> None:
+    play, exchange, leg = begun(max_json_buffer_bytes=1_000)
+    text = b'{"text":"' + b"x" * 5_000 + b'","id":%d}' % leg.id
+    members = [b'"id":%d' % leg.id, b'"result":' + text]
+    raw = b'{"jsonrpc":"2.0",' + b",".join(reversed(members) if is_id_last else members) + b"}"
+
+    for at in range(0, len(raw), 700):
+        play.feed(LegRead(leg.number, raw[at : at + 700]))
+    assert exchange.status == 200
+    assert exchange.is_open
+    play.end(leg, LegEnd.CLEAN)
+
+    assert exchange.json["id"] == 5
+    assert exchange.json["result"]["id"] == leg.id  # not at the top: left alone
+    assert not exchange.is_open
+    assert (b"X-Own", b"1") in exchange.headers
+
+
+def test_an_answer_above_the_buffer_that_breaks_is_aborted() -> None:
+    """G3's named exception: it must not look whole."""
+    play, exchange, leg = begun(max_json_buffer_bytes=1_000)
+    play.feed(LegRead(leg.number, b'{"jsonrpc":"2.0","result":"' + b"x" * 5_000))
+
+    play.cut(leg)
+
+    assert exchange.is_aborted
+    assert play.judged == [("upstream", "fail", "event_too_large")]
+    assert play.runs == 1
+
+
+def test_a_json_answer_on_an_sse_leg_becomes_one_event() -> None:
+    play = opened()
+    exchange, leg = open_call(play)
+    play.cut(leg)
+    play.heal()
+    again = play.leg("tools/call")
+
+    play.answer(again, b'{\n "jsonrpc": "2.0",\n "id": %d,\n "result": {}\n}' % again.id)
+
+    assert exchange.answer["id"] == 5
+    assert not exchange.is_open
+    assert exchange.events[-1].id is not None
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 500, 503])
+def test_another_status_on_an_sse_leg_becomes_an_error_that_names_it(status: int) -> None:
+    play = opened()
+    exchange, leg = open_call(play)
+    play.cut(leg)
+    play.heal()
+
+    play.refuse(play.leg("tools/call"), status)
+
+    assert exchange.answer["id"] == 5
+    assert exchange.answer["error"]["data"]["status"] == status
+    assert not exchange.is_open
+
+
+def test_an_sse_answer_of_the_second_run_to_a_client_that_has_no_head_yet() -> None:
+    play, exchange, leg = begun()
+    play.cut(leg)
+    play.heal()
+    again = play.leg("tools/call")
+    play.open(again)
+    play.send(again, event(result(again.id, {"run": 2})))
+
+    assert exchange.answer["result"]["run"] == 2
+
+
+def test_the_answer_of_a_client_that_left_is_kept_if_it_was_given_an_id() -> None:
+    play = opened()
+    exchange, leg = open_call(play)
+    play.leave(exchange)
+    play.send(leg, event(progress(leg.token, 2)), event(error(leg.id)))
+
+    assert play.get(exchange.last_id).answer == error(5)

@@ -1,0 +1,138 @@
+"""Accepting, draining and closing."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import socket
+
+import pytest
+
+from epochgate.shell.downstream import Exchange, Server
+from tests.shell.wire import DEADLINE_S, Owner, Peer, connected, listening, on_each_loop, until
+
+SSE = ((b"Content-Type", b"text/event-stream"),)
+GET = b"GET /mcp HTTP/1.1\r\nHost: a\r\n\r\n"
+GET_10 = b"GET /mcp HTTP/1.0\r\nHost: a\r\n\r\n"
+POST = b"POST /mcp HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}"
+
+
+def _ok(exchange: Exchange) -> None:
+    exchange.respond(200, (), b"ok")
+
+
+@on_each_loop
+async def test_while_draining_every_answer_is_its_connections_last() -> None:
+    owner = Owner()
+    async with (
+        listening(owner.handle) as (server, port),
+        connected(port) as client,
+        connected(port) as idle,
+    ):
+        await client.send(GET)
+        exchange = await owner.take(0)
+        exchange.open(200, SSE)
+        exchange.write(b"")
+        await idle.send(GET)
+        (await owner.take(1)).respond(200, (), b"ok")
+        await idle.read_message()
+        server.begin_drain()
+        await idle.send(GET)  # an idle connection is still served
+        (await owner.take(2)).respond(200, (), b"ok")
+        assert b"Connection: close\r\n" in await idle.read_rest()
+        exchange.end(b": a\n\n")  # it began before, and said nothing of closing
+        assert (await client.read_message())[1] == b": a\n\n"
+        await client.send(GET)
+        await owner.take(3)
+
+
+@on_each_loop
+async def test_once_nothing_is_accepted_a_connection_closes_behind_the_answer_that_runs() -> None:
+    owner = Owner()
+    async with listening(owner.handle) as (server, port), connected(port) as client:
+        await client.send(GET)
+        exchange = await owner.take()
+        exchange.open(200, SSE)
+        server.close_listener()
+        exchange.end(b": a\n\n")
+        assert (await client.read_rest()).endswith(b"0\r\n\r\n")
+
+
+@on_each_loop
+async def test_idle_connections_are_closed_and_busy_ones_are_not() -> None:
+    owner = Owner()
+    async with (
+        listening(owner.handle) as (server, port),
+        connected(port) as busy,
+        connected(port) as idle,
+    ):
+        await busy.send(GET)
+        exchange = await owner.take()
+        await until(lambda: len(server.live) == 2)
+        server.close_listener()
+        server.close_idle()
+        assert await idle.read_rest() == b""
+        exchange.respond(200, (), b"ok")
+        assert (await busy.read_message())[1] == b"ok"
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+
+
+@on_each_loop
+async def test_closing_waits_for_answers_and_then_breaks_what_is_left() -> None:
+    owner = Owner()
+    async with listening(owner.handle) as (server, port), connected(port) as client:
+        await client.send(GET)
+        exchange = await owner.take()
+        asyncio.get_running_loop().call_soon(exchange.respond, 200, (), b"ok")
+        await server.close(DEADLINE_S)
+        assert (await client.read_rest()).endswith(b"ok")
+    async with listening(owner.handle) as (server, port), connected(port) as client:
+        await client.send(GET)
+        await owner.take(1)
+        await server.close()
+        assert await client.read_rest() == b""
+
+
+@on_each_loop
+async def test_running_out_of_descriptors_pauses_accepting_and_is_told() -> None:
+    owner = Owner(_ok)
+    paused: list[bool] = []
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    async with listening(owner.handle, on_accept_paused=lambda: paused.append(True)) as (_, port):
+        with socket.socket() as client:
+            client.setblocking(False)
+            loop = asyncio.get_running_loop()
+            resource.setrlimit(resource.RLIMIT_NOFILE, (client.fileno() + 1, hard))
+            try:
+                await loop.sock_connect(client, ("127.0.0.1", port))
+                await until(lambda: bool(paused))
+            finally:
+                resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            await loop.sock_sendall(client, GET)
+            assert (await loop.sock_recv(client, 100)).endswith(b"ok")
+        async with connected(port) as other:
+            await other.send(GET)
+            assert (await other.read_message())[1] == b"ok"
+
+
+@on_each_loop
+async def test_a_port_in_use_is_an_error_of_the_caller() -> None:
+    async with listening(Owner().handle) as (_, port):
+        with pytest.raises(OSError, match=r"in use"):
+            await Server(Owner().handle).listen("127.0.0.1", port)
+
+
+@on_each_loop
+async def test_a_name_listens_on_all_its_addresses_with_one_port() -> None:
+    owner = Owner(_ok)
+    server = Server(owner.handle)
+    addresses = await server.listen("localhost", 0)
+    assert len({port for _, port in addresses}) == 1
+    for host, port in addresses:
+        reader, writer = await asyncio.open_connection(host, port)
+        client = Peer(reader, writer)
+        await client.send(GET)
+        assert (await client.read_message())[1] == b"ok"
+        await client.close()
+    await server.close()
