@@ -118,8 +118,9 @@ class Play:
             case do.EndAnswer(exchange, data):
                 self._writable(exchange).body += data
                 self.exchanges[exchange].is_open = False
-            case do.AbortAnswer(exchange):
-                self._writable(exchange).is_open = False
+            case do.AbortAnswer(exchange):  # before a head as well
+                assert self.exchanges[exchange].is_open
+                self.exchanges[exchange].is_open = False
                 self.exchanges[exchange].is_aborted = True
             case do.Persist():
                 self.persists.append(step)

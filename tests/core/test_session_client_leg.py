@@ -5,38 +5,15 @@ from __future__ import annotations
 import pytest
 
 from epochgate.core import http
-from epochgate.core.events import ClientDrained, ClientStalled, DrainBegun
-from tests.core.messages import Json, error, event, progress, result
-from tests.core.playbook import Play, opened
-from tests.core.sides import Exchange, Upstream
-
-EVENTS = 6  # progress events of a run; the answer follows them
-
-
-def running(count: int = 0, **settings: Json) -> tuple[Play, Exchange, Upstream]:
-    """A call whose SSE answer gave `count` progress events so far; the server emits no ids."""
-    play = opened(**settings)
-    exchange = play.call(token=1)
-    leg = play.leg("tools/call")
-    play.open(leg)
-    give(play, leg, 0, count)
-    return play, exchange, leg
-
-
-def give(play: Play, leg: Upstream, first: int, last: int) -> None:
-    for step in range(first, last):
-        play.send(leg, event(progress(leg.token, step)))
-
-
-def steps(*exchanges: Exchange) -> list[int]:
-    """The progress that a client saw on these exchanges, in order."""
-    seen = [one for exchange in exchanges for one in exchange.messages if "method" in one]
-    return [one["params"]["progress"] for one in seen]
-
-
-def cursor(exchange: Exchange, seen: int) -> bytes:
-    """The cursor of a client that read the priming event and `seen` events of this exchange."""
-    return [one.id for one in exchange.events if one.id is not None][seen]
+from tests.core.messages import error, event, result
+from tests.core.playbook import opened
+from tests.core.scenes import (
+    EVENTS,
+    cursor,
+    give,
+    running,
+    steps,
+)
 
 
 @pytest.mark.parametrize("read", range(EVENTS + 1))
@@ -259,95 +236,6 @@ def test_a_client_that_leaves_before_the_sse_head_harms_nothing() -> None:
     play.send(leg, event(result(leg.id)))
 
     assert exchange.status is None
-
-
-def test_a_slow_client_slows_the_server() -> None:
-    play, first, leg = running(2)
-
-    play.feed(ClientStalled(first.number))
-    assert leg.is_paused
-    play.feed(ClientDrained(first.number))
-
-    assert not leg.is_paused
-
-
-def test_a_slow_client_that_leaves_no_longer_slows_the_server() -> None:
-    play, first, leg = running(2)
-    play.feed(ClientStalled(first.number))
-
-    play.leave(first)
-
-    assert not leg.is_paused
-
-
-def test_a_full_journal_stops_the_server_and_loses_nothing() -> None:
-    """R13: undelivered events of a request stream are never evicted."""
-    play, first, leg = running(1, journal_stream_bytes=1_000)
-    play.leave(first)
-    give(play, leg, 1, 12)
-    assert leg.is_paused
-
-    second = play.get(first.last_id)
-    assert not leg.is_paused
-    play.send(leg, event(result(leg.id)))
-
-    assert steps(second) == list(range(1, 12))
-    assert second.answer == result(5)
-
-
-def test_what_was_delivered_goes_first_and_a_return_to_it_is_told() -> None:
-    """G8, R13: evicted events were written; a cursor before them gets the error it is owed."""
-    play, first, leg = running(30, journal_stream_bytes=1_000)
-    assert not leg.is_paused
-    assert "journal_evictions" in play.counted
-    play.leave(first)
-
-    assert steps(play.get(first.last_id)) == []
-    gone = play.get(cursor(first, 1))
-
-    assert gone.answer["error"]["code"] == -32050
-    assert play.judged[-1] == ("client", "fail", "expired")
-
-
-def test_an_idle_leg_is_kept_alive_between_events() -> None:
-    play, first, leg = running(1)
-    before = first.body
-
-    play.advance(19)
-    assert first.body == before
-    play.advance(22)
-
-    assert first.body == before + b": keepalive\n\n" * 2
-    give(play, leg, 1, 2)
-    assert steps(first) == [0, 1]
-
-
-def test_java_gets_one_line_comments() -> None:
-    """W13: each blank line uses up one of its demand units."""
-    play = opened()
-    play.client_headers = (*play.client_headers, (b"User-Agent", b"Java-http-client/21.0.2"))
-    exchange = play.call(token=1)
-    play.open(play.leg("tools/call"))
-    before = exchange.body
-
-    play.advance(21)
-
-    assert exchange.body == before + b": keepalive\n"
-
-
-def test_a_process_that_goes_away_answers_what_is_owed() -> None:
-    """W8, W10: errors at the end of the drain, never a silent end."""
-    play, first, leg = running(1)
-    second = play.call(id=6)
-
-    play.feed(DrainBegun(play.now + 25))
-    give(play, leg, 1, 2)
-    play.advance(24)
-    assert first.is_open
-    play.advance(2)
-
-    assert first.answer["error"]["code"] == second.answer["error"]["code"] == -32050
-    assert (first.answer["id"], second.answer["id"]) == (5, 6)
 
 
 def test_an_error_of_the_server_is_an_answer_too() -> None:

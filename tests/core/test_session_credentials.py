@@ -6,9 +6,9 @@ import pytest
 
 from epochgate.core import http
 from epochgate.core.events import LegEnd
-from tests.core.healing import lost, open_call
 from tests.core.messages import error, event, notification, progress, request, result
 from tests.core.playbook import Play, opened, quiet
+from tests.core.scenes import lost, open_call
 
 BOB = b"bob"
 

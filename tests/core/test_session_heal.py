@@ -6,7 +6,6 @@ import pytest
 
 from epochgate.core.commands import HealBegun, Reissued
 from epochgate.core.states import SessionState
-from tests.core.healing import UP_2, learn_tools, lost, open_call
 from tests.core.messages import (
     Json,
     event,
@@ -17,6 +16,7 @@ from tests.core.messages import (
     result,
 )
 from tests.core.playbook import JSON, opened, quiet
+from tests.core.scenes import UP_2, learn_tools, lost, open_call
 
 
 def test_the_steps_of_a_heal_come_in_order_and_the_client_keeps_its_id() -> None:
@@ -149,6 +149,7 @@ def test_a_stream_that_never_broke_survives_the_heal_of_another() -> None:
     assert healthy.messages[-2]["params"]["progress"] == 2
     assert broken.answer["id"] == 2
     assert play.runs == 3
+    play.accept(play.leg("notifications/cancelled"))
     assert play.leg("DELETE").session_id == b"up-1"  # R26: ended with its last stream
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from epochgate.core.events import LegAnswered, LegEnd, LegRead
-from tests.core.healing import open_call
 from tests.core.messages import Json, error, event, progress, result
 from tests.core.playbook import JSON, MARK, Play, opened
+from tests.core.scenes import open_call
 from tests.core.sides import Exchange, Upstream
 
 

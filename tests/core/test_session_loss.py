@@ -7,7 +7,6 @@ import pytest
 from epochgate.core.events import DrainBegun, LegEnd
 from epochgate.core.policy import SessionLoss
 from epochgate.core.states import SessionState
-from tests.core.healing import UP_2, learn_tools, lost, open_call
 from tests.core.messages import (
     Json,
     error,
@@ -19,6 +18,7 @@ from tests.core.messages import (
     result,
 )
 from tests.core.playbook import JSON, MARK, opened, quiet
+from tests.core.scenes import UP_2, learn_tools, lost, open_call
 
 
 @pytest.mark.parametrize(

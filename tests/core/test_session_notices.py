@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.core.healing import lost, open_call
 from tests.core.messages import Json, ask, error, event, log, progress, request, result
 from tests.core.playbook import MARK, Play, opened
+from tests.core.scenes import lost, open_call
 from tests.core.sides import Exchange, Upstream
 
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import pytest
 
 from epochgate.core import commands as do
 from epochgate.core import http
 from epochgate.core.events import LegEnd
-from epochgate.core.policy import Stamps
 from tests.core.messages import (
     error,
     event,
@@ -23,76 +19,6 @@ from tests.core.messages import (
 )
 from tests.core.playbook import JSON, opened
 
-IDS: list[Any] = [5, 0, -3, 2**53 - 1, "5", "a-b", "", 'q"uote', "é"]
-
-
-@pytest.mark.parametrize("id", IDS)
-def test_an_id_is_replaced_upstream_by_one_of_its_type_and_put_back(id: Any) -> None:
-    """R36."""
-    play = opened()
-    exchange = play.call(id=id)
-    leg = play.leg("tools/call")
-
-    assert type(leg.id) is type(id)
-    assert leg.id != id
-    if isinstance(id, int):
-        assert 10**13 <= leg.id < 10**14
-    play.answer(leg, result(leg.id))
-
-    assert exchange.json == result(id)
-
-
-@pytest.mark.parametrize("id", [5, "call"])
-@pytest.mark.parametrize("token", [5, 0, "t"])
-def test_a_progress_token_has_a_stamp_of_its_own_type(id: Any, token: Any) -> None:
-    play = opened()
-    exchange = play.call(id=id, token=token)
-    leg = play.leg("tools/call")
-    assert type(leg.token) is type(token)
-    assert leg.token not in (token, leg.id)
-
-    play.open(leg)
-    play.send(leg, event(progress(leg.token, 1)), event(progress(leg.token, 2)))
-    play.send(leg, event(result(leg.id)))
-
-    assert exchange.messages == [progress(token, 1), progress(token, 2), result(id)]
-
-
-def test_nothing_but_id_and_token_changes_on_the_way_up() -> None:
-    play = opened()
-    raw = (
-        b'{"method": "tools/call","params":{"x": [1.0, 1e400], "_meta":{"progressToken" : "t" }},\n "id":  5}'
-    )
-
-    play.post(raw)
-
-    leg = play.leg()
-    assert leg.body is not None
-    assert leg.body == raw.replace(b'"t"', json.dumps(leg.token).encode()).replace(b"5}", b"%d}" % leg.id)
-
-
-def test_nothing_but_ids_changes_on_the_way_down() -> None:
-    play = opened()
-    exchange = play.call(id=5)
-    leg = play.leg()
-    raw = b'{ "result" : {"content":[ 1.50, "5" ]},"jsonrpc":"2.0", "id" :%d }\n' % leg.id
-
-    play.answer(leg, raw, headers=(*JSON, (b"X-Own", b"a"), (b"X-Own", b"b")))
-
-    assert exchange.body == raw.replace(b"%d" % leg.id, b"5")
-    assert exchange.headers == (*JSON, (b"X-Own", b"a"), (b"X-Own", b"b"))
-
-
-def test_a_server_that_turns_ids_into_text_is_understood() -> None:
-    """R36: ids that come back as text with the same digits are the same."""
-    play = opened()
-    exchange = play.call(id=5)
-    leg = play.leg()
-
-    play.answer(leg, result(str(leg.id)))
-
-    assert exchange.json == result(5)
-
 
 def test_the_request_goes_up_under_the_upstream_id_and_with_its_own_headers() -> None:
     play = opened()
@@ -104,71 +30,6 @@ def test_the_request_goes_up_under_the_upstream_id_and_with_its_own_headers() ->
     assert http.find(leg.headers, b"x-own") == b"1"
     assert [value for name, value in leg.headers if name.lower() == b"accept-encoding"] == [b"identity"]
     assert leg.within is None  # W6: JSON servers send their headers when the tool is done
-
-
-@pytest.mark.parametrize("raw_id", [b"null", b"1.5", b"1e400", b"9007199254740993"])
-def test_an_id_that_cannot_be_stamped_passes_and_is_neither_resumed_nor_sent_again(raw_id: bytes) -> None:
-    """R36."""
-    play = opened(epoch=7)
-    exchange = play.post(b'{"jsonrpc":"2.0","id":%b,"method":"tools/list"}' % raw_id)
-    leg = play.leg()
-    assert leg.body == b'{"jsonrpc":"2.0","id":%b,"method":"tools/list"}' % raw_id
-
-    play.open(leg)
-    play.send(leg, event(log("x", 7), 1))
-    play.cut(leg)
-
-    assert not play.sent("GET")
-    assert b'"id":%b' % raw_id in exchange.body
-    assert exchange.answer["error"]["code"] == -32050
-    assert len(play.sent("tools/list")) == 1
-
-
-@pytest.mark.parametrize("name", [b"Signature", b"Content-Digest", b"Content-Encoding"])
-def test_a_signed_or_coded_body_passes_unchanged(name: bytes) -> None:
-    play = opened()
-
-    play.post(request("tools/list", id=5), headers=((name, b"x"),))
-
-    assert play.leg().id == 5
-
-
-def test_stamps_can_be_limited_to_31_bits_or_turned_off() -> None:
-    small = opened(stamp=Stamps.INTS_31)
-    small.call(id=5)
-    assert 10**9 <= small.leg().id < 2**31
-
-    off = opened(stamp=Stamps.OFF)
-    exchange = off.call(id=5, token="t")
-    assert (off.leg().id, off.leg().token) == (5, "t")
-    off.answer(off.leg(), result(5))
-    assert exchange.json == result(5)
-
-
-def test_the_same_id_twice_in_flight_is_two_requests_and_two_answers() -> None:
-    """R33."""
-    play = opened()
-    first, second = play.call("a", id=1), play.call("b", id=1)
-    one, two = play.sent("tools/call")
-    assert one.id != two.id
-
-    play.answer(two, result(two.id, {"of": "b"}))
-    play.answer(one, result(one.id, {"of": "a"}))
-
-    assert first.json == result(1, {"of": "a"})
-    assert second.json == result(1, {"of": "b"})
-
-
-def test_an_id_and_its_text_are_two_requests() -> None:
-    play = opened()
-    number, text = play.call("a", id=1), play.call("b", id="1")
-    one, two = play.sent("tools/call")
-
-    play.answer(one, result(one.id))
-    play.answer(two, result(two.id))
-
-    assert number.json["id"] == 1
-    assert text.json["id"] == "1"
 
 
 def test_an_sse_answer_is_primed_relayed_and_ended_with_the_answer_in_one_write() -> None:

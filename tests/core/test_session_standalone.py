@@ -6,7 +6,7 @@ import pytest
 
 from epochgate.core import http
 from epochgate.core.events import DrainBegun, LegEnd
-from tests.core.messages import Json, event, log, result
+from tests.core.messages import Json, event, log, progress, result
 from tests.core.playbook import Play, opened, quiet
 from tests.core.sides import Exchange, Upstream
 

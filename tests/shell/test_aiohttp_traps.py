@@ -59,19 +59,11 @@ async def _through(request: bytes, answer: bytes) -> tuple[bytes, bytes]:
         await upstreams.take(peer)
         await peer.send(answer)
 
-    async with (
-        serving(script) as server,
-        relaying(server.port) as proxy,
-        connected(proxy.port) as client,
-    ):
+    async with serving(script) as server, relaying(server.port) as proxy, connected(proxy.port) as client:
         proxy.server.begin_drain()
         await client.send(request)
-        return await _read(client, server)
-
-
-async def _read(client: Peer, server: Upstreams) -> tuple[bytes, bytes]:
-    read = await client.read_rest()
-    return (server.requests[0] if server.requests else b""), read
+        read = await client.read_rest()
+        return server.requests[0], read
 
 
 @on_each_loop
@@ -187,11 +179,7 @@ async def test_not_transparent_nothing_is_added_followed_kept_or_requoted() -> N
             await upstreams.take(peer)
             await peer.send(answer)
 
-    async with (
-        serving(script) as server,
-        relaying(server.port) as proxy,
-        connected(proxy.port) as client,
-    ):
+    async with serving(script) as server, relaying(server.port) as proxy, connected(proxy.port) as client:
         for _ in range(2):
             await client.send(b"GET /a%2Fb%41?x=%7e HTTP/1.1\r\nHost: a\r\n\r\n")
             assert await client.read_head() == answer
@@ -280,11 +268,7 @@ async def test_clean_end_and_drop_are_two_events_and_close_delimited_counts_as_a
 
 @on_each_loop
 async def test_sigterm_an_open_stream_does_not_keep_the_server_from_closing() -> None:
-    async with (
-        serving(_streaming) as server,
-        relaying(server.port) as proxy,
-        connected(proxy.port) as client,
-    ):
+    async with serving(_streaming) as server, relaying(server.port) as proxy, connected(proxy.port) as client:
         await client.send(GET)
         await client.read_head()
         before = asyncio.get_running_loop().time()
@@ -336,11 +320,7 @@ async def test_bad_chunk_size_inside_a_body_leaves_no_reader_waiting() -> None:
 
 @on_each_loop
 async def test_expect_is_answered_before_the_body_is_waited_for() -> None:
-    async with (
-        serving(_ok) as server,
-        relaying(server.port) as proxy,
-        connected(proxy.port) as client,
-    ):
+    async with serving(_ok) as server, relaying(server.port) as proxy, connected(proxy.port) as client:
         await client.send(b"POST / HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
         assert await client.read_head() == b"HTTP/1.1 100 Continue\r\n\r\n"
         await client.send(b"{}")

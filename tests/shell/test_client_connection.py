@@ -10,7 +10,6 @@ from tests.shell.wire import Owner, Peer, connected, listening, on_each_loop, un
 
 SSE = ((b"Content-Type", b"text/event-stream"),)
 GET = b"GET /mcp HTTP/1.1\r\nHost: a\r\n\r\n"
-GET_10 = b"GET /mcp HTTP/1.0\r\nHost: a\r\n\r\n"
 POST = b"POST /mcp HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}"
 
 

@@ -16,7 +16,6 @@ from epochgate.core.commands import (
     Counted,
     DrainLeg,
     EndAnswer,
-    OpenAnswer,
     PauseLeg,
     Relayed,
     Respond,
@@ -76,7 +75,7 @@ def open_sse(session: Session, stream: Stream, headers: Headers, reason: bytes |
     if stream.exchange is None:
         return
     stream.move_client(ClientInput.OPENED)
-    session.do(OpenAnswer(stream.exchange, 200, headers, reason))
+    session.open_answer(stream.exchange, headers, reason)
     session.do(Write(stream.exchange, _priming(session, stream)))
     watch(session, stream)
     for text in stream.withheld:
@@ -133,16 +132,22 @@ def deliver_message(session: Session, stream: Stream, data: bytes) -> None:
 
 def _keep_within_limits(session: Session, stream: Stream) -> None:
     limit = 0 if stream.journal.is_exceeding else session.policy.journal_stream_bytes
-    if stream.journal.trim(limit):
+    if not _may_be_undelivered(stream) and stream.journal.trim(limit):
         session.do(Counted("journal_evictions"))
     adjust_flow(session, stream)
+
+
+def _may_be_undelivered(stream: Stream) -> bool:
+    """Written is not delivered: of a client that left, nobody knows what it read (R13)."""
+    return stream.is_request and stream.client is ClientHalf.AWAY
 
 
 def adjust_flow(session: Session, stream: Stream) -> None:
     """Read upstream unless the client is slow, or what it has not read yet fills the journal (R13)."""
     journal = stream.journal
     is_full = journal.size > session.policy.journal_stream_bytes or journal.is_exceeding
-    has_undelivered = journal.written_to < stream.numbering.next_position
+    is_behind = journal.written_to < stream.numbering.next_position
+    has_undelivered = is_behind or _may_be_undelivered(stream)
     should_pause = stream.leg is not None and (stream.is_stalled or (is_full and has_undelivered))
     if should_pause == stream.is_leg_paused or stream.leg is None:
         return
@@ -271,6 +276,8 @@ def left(session: Session, exchange: int) -> None:
     if session.opening is not None and session.opening.exchange == exchange:
         session.opening.has_client = False
         return
+    session.asking.pop(exchange, None)
+    session.opened.discard(exchange)
     stream = session.exchanges.get(exchange)
     if stream is None or stream.exchange != exchange:
         return
@@ -322,7 +329,7 @@ def attach(session: Session, stream: Stream, exchange: int, position: int, befor
     stream.move_client(ClientInput.RETURNED if stream.client is not ClientHalf.UNBORN else ClientInput.OPENED)
     session.clear_timer("hold", stream.handle)
     session.clear_timer("retain", stream.handle)
-    session.do(OpenAnswer(exchange, 200, stream.client_head or sse_headers(session)))
+    session.open_answer(exchange, stream.client_head or sse_headers(session))
     data = before + b"".join(stream.journal.after(position)) or _priming(session, stream)
     session.do(Write(exchange, data))
     stream.journal.written_to = stream.numbering.next_position
@@ -342,7 +349,7 @@ def attach_void(session: Session, stream: Stream, exchange: int, position: int) 
     session.exchanges[exchange] = stream
     stream.move_client(ClientInput.RETURNED)
     session.clear_timer("hold", stream.handle)
-    session.do(OpenAnswer(exchange, 200, stream.client_head or sse_headers(session)))
+    session.open_answer(exchange, stream.client_head or sse_headers(session))
     session.do(Write(exchange, _priming(session, stream)))
     stream.journal.written_to = position + 1
     watch(session, stream)
@@ -357,7 +364,7 @@ def error_stream(session: Session, exchange: int, stone: Tombstone) -> None:
     block = session.blocks.take()
     first = cursor.mint(block, 0)
     session.tombstones[block] = replace(stone, last_cursor=first + len(stone.ids))
-    session.do(OpenAnswer(exchange, 200, sse_headers(session)))
+    session.open_answer(exchange, sse_headers(session))
     events = [sse.priming(first)] if may_prime(session) else []
     for position, request_id in enumerate(stone.ids, 1):
         data = {"reason": "expired", "generation": session.current.number}

@@ -21,7 +21,7 @@ from epochgate.core import (
     resuming,
     standalone,
 )
-from epochgate.core.commands import CloseLeg, Dropped, Respond
+from epochgate.core.commands import AbortAnswer, CloseLeg, Dropped, Respond
 from epochgate.core.errors import LIMIT_REACHED, SESSION_NOT_RESTORED
 from epochgate.core.events import DeleteArrived, GetArrived, PostArrived, RequestHead
 from epochgate.core.generation import Generation, Question
@@ -328,9 +328,8 @@ def _stream(session: Session, event: GetArrived) -> None:
     elif (
         held.exchange is not None and session.now - held.last_attached_at < session.policy.takeover_interval_s
     ):
-        session.do(
-            Respond(event.exchange, 409, (*_TEXT, (b"Retry-After", b"5")), b"a stream is open already")
-        )
+        headers = (*_TEXT, (b"Retry-After", b"5"))
+        resuming.respond(session, event.exchange, 409, headers, b"a stream is open already")
     else:
         held.last_attached_at = session.now
         standalone.take_over(session, event.exchange)
@@ -360,10 +359,8 @@ def delete_arrived(session: Session, event: DeleteArrived) -> None:
 
 def _deleted(session: Session, event: DeleteArrived, outcome: Outcome) -> None:
     status = outcome.status
-    if status is None:
-        session.do(Respond(event.exchange, 200, (), b""))
-        session.delete_refused()
-        return
+    if status is None or status >= 500:
+        status = 404  # it cannot be told, and the client is done with it
     if not 200 <= status < 300 and status != 404:
         headers = clientleg.client_headers(session, outcome.headers)
         session.do(Respond(event.exchange, status, headers, outcome.body, outcome.reason))
@@ -397,6 +394,33 @@ def end(session: Session) -> None:
                 standalone.close(session, stream)
         elif not stream.is_over:
             clientleg.fail(session, stream, SESSION_NOT_RESTORED, "session_ended")
+    session.set_timer("idle", 0, session.policy.retain_s)
+
+
+def lose_ownership(session: Session) -> None:
+    """Another replica owns the session now: nothing more is sent, relayed or answered here (R17).
+
+    Clients are cut, so that they come back to the owner; a session that a heal was making is ended.
+    """
+    run = session.heal
+    if session.state in (SessionState.OPENING, SessionState.ENDED):
+        session.forget()
+        return
+    for leg in list(session.legs):
+        clientleg.drop_leg(session, leg, is_answered=False)
+    for exchange in (*session.exchanges, *session.asking):
+        session.do(AbortAnswer(exchange))
+    session.move(SessionInput.ENDED)
+    session.heal = None
+    session.timers.clear()
+    for stream in list(session.streams.values()):
+        stream.leg = stream.exchange = None
+        stream.journal.clear()
+    session.streams.clear()
+    session.exchanges.clear()
+    session.asking.clear()
+    if run is not None and run.new is not None:
+        restarting.end_upstream(session, run.new)
     session.set_timer("idle", 0, session.policy.retain_s)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from epochgate.core import clientleg, cursor, restarting, standalone
+from epochgate.core import clientleg, cursor, restarting, sse, standalone
 from epochgate.core.clientleg import Tombstone
-from epochgate.core.commands import Counted, Judged, Respond
+from epochgate.core.commands import AbortAnswer, Counted, Judged, OpenAnswer, Respond, Write
 from epochgate.core.events import GetArrived
 from epochgate.core.inquiry import Outcome
 from epochgate.core.states import ClientHalf, Up
@@ -21,24 +21,60 @@ _TEXT = ((b"Content-Type", b"text/plain; charset=utf-8"),)
 
 
 def authorise(session: Session, event: GetArrived, then: Callable[[], None]) -> None:
-    """Do `then` if the upstream has accepted this caller in this session, else ask it first (R32)."""
+    """Do `then` if the upstream has accepted this caller in this session, else ask it first (R32).
+
+    The client waits for its status line at most `ASK_S`; after that it has a stream, and on it nothing
+    until it is accepted.
+    """
     if event.head.fingerprint in session.accepted:
         then()
         return
+    session.asking[event.exchange] = event
 
     def asked(outcome: Outcome) -> None:
-        if outcome.is_accepted:
+        session.clear_timer("ask", event.exchange)
+        if session.asking.pop(event.exchange, None) is None:
+            return  # the client left meanwhile
+        if _is_acceptance(outcome):
             restarting.accept(session, event.head)
             then()
-        elif outcome.status is not None:
-            headers = clientleg.client_headers(session, outcome.headers)
-            session.do(Respond(event.exchange, outcome.status, headers, outcome.body, outcome.reason))
         else:
-            session.do(
-                Respond(event.exchange, 403, _TEXT, b"the server could not be asked about these credentials")
-            )
+            _refuse(session, event, outcome)
 
+    session.set_timer("ask", event.exchange, ASK_S)
     session.ping(event.head, session.current, asked)
+
+
+ASK_S = 1.5  # clients give a resume little more than two seconds
+
+
+def _is_acceptance(outcome: Outcome) -> bool:
+    is_error = outcome.message is not None and outcome.status not in (401, 403, 404)
+    return outcome.is_accepted or is_error
+
+
+def ask_overdue(session: Session, exchange: int) -> None:
+    """The server is silent: the client gets its stream, primed with the cursor that it has (R10)."""
+    event = session.asking.get(exchange)
+    if event is None:
+        return
+    session.opened.add(exchange)
+    session.do(OpenAnswer(exchange, 200, clientleg.sse_headers(session)))
+    place = cursor.read(event.cursor or b"")
+    is_primed = place is not None and clientleg.may_prime(session)
+    session.do(Write(exchange, sse.priming(cursor.mint(*place)) if is_primed and place else b""))
+
+
+def _refuse(session: Session, event: GetArrived, outcome: Outcome) -> None:
+    if event.exchange in session.opened:
+        session.opened.discard(event.exchange)
+        session.do(AbortAnswer(event.exchange))  # an end would look like the stream's own
+        return
+    if outcome.status is None:
+        session.do(Respond(event.exchange, 403, _TEXT, b"the server cannot be asked about these credentials"))
+        return
+    headers = clientleg.client_headers(session, outcome.headers)
+    session.do(Respond(event.exchange, outcome.status, headers, outcome.body, outcome.reason))
 
 
 def resume(session: Session, event: GetArrived) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from epochgate.core import answers, clientleg, healing, intake, opening, restarting, silence
-from epochgate.core.commands import EndAnswer, Fact, Forget, Persist, SendUpstream, Step, Write
+from epochgate.core import answers, clientleg, healing, intake, opening, restarting, resuming, silence
+from epochgate.core.commands import EndAnswer, Fact, Forget, OpenAnswer, Persist, SendUpstream, Step, Write
 from epochgate.core.cursor import Blocks
 from epochgate.core.epoch import Epoch
 from epochgate.core.events import (
@@ -102,6 +102,8 @@ class Session:
 
         # wiring
         self.exchanges: dict[int, Stream] = {}
+        self.asking: dict[int, GetArrived] = {}  # GETs whose caller the upstream is asked about (R32)
+        self.opened: set[int] = set()  # of these, exchanges whose answer is begun
         self.opening: opening.Opening | None = None
         self.legs: dict[int, Stream | Inquiry | opening.Opening] = {}
         self.timers: dict[TimerKey, float] = {}
@@ -142,9 +144,10 @@ class Session:
             case ClientDrained(exchange):
                 clientleg.drained(self, exchange)
             case Persisted(token):
-                self._durable.pop(token)()
+                self._durable.pop(token, _nothing)()
             case Fenced(token):
-                self._durable.pop(token)
+                self._durable.pop(token, None)
+                intake.lose_ownership(self)
             case DeadlineReached():
                 self._fire_timers()
             case DrainBegun(until):
@@ -186,6 +189,13 @@ class Session:
 
     def do(self, step: Step) -> None:
         self._steps.append(step)
+
+    def open_answer(self, exchange: int, headers: Headers, reason: bytes | None = None) -> None:
+        """Begin an SSE answer, unless that was done while its caller was asked about (R32)."""
+        if exchange in self.opened:
+            self.opened.discard(exchange)
+        else:
+            self.do(OpenAnswer(exchange, 200, headers, reason))
 
     def end_answer(self, exchange: int) -> None:
         """End an answer; what was written to it last goes out in one write with the final chunk."""
@@ -375,9 +385,15 @@ class Session:
                 answers.reopen_due(self, self.streams[of])
             case "inquiry":
                 silence.inquiry_overdue(self, of)
+            case "ask":
+                resuming.ask_overdue(self, of)
             case "idle":
                 intake.idle_due(self)
             case "drain":
                 clientleg.drain_expired(self)
             case _:
                 raise AssertionError(f"no timer is called {name}")
+
+
+def _nothing() -> None:
+    """What a record was waited for is given up."""

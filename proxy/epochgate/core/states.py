@@ -58,7 +58,7 @@ SESSION: Mapping[tuple[SessionState, SessionInput], SessionState] = {
     (_S.PARKED, _I.REOPENED): _S.LIVE,
     (_S.PARKED, _I.LOSS_UNATTENDED): _S.PARKED,
     (_S.PARKED, _I.ENDED): _S.ENDED,
-    (_S.LOST, _I.ENDED): _S.ENDED,
+    (_S.LOST, _I.ENDED): _S.ENDED,  # also when another replica owns the session
 }
 
 

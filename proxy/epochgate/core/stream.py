@@ -248,7 +248,9 @@ class Stream:
     @property
     def has_id(self) -> bool:
         """Whether the client was given an event id, so that it can come back (G5)."""
-        return bool(self.numbering.blocks)
+        if self.numbering.blocks:
+            return True
+        return self.predecessor is not None and self.predecessor.has_id
 
     @property
     def open_owed(self) -> list[Owed]:

@@ -65,7 +65,9 @@ class Observer:
                 self.log.warning("session re-created", session=session, generation=step.generation)
             case Counted():
                 self.metrics.counter(step.name).inc()
-                self.log.info(step.name.replace("_", " "), session=session)
+                # A long stream evicts at every read, which is no news.
+                write = self.log.debug if step.name == "journal_evictions" else self.log.info
+                write(step.name.replace("_", " "), session=session)
             case UpstreamFailed():
                 self.metrics.counter("upstream_errors", step.kind).inc()
                 self.log.info("upstream failed", session=session, kind=step.kind)

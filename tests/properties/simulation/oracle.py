@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from epochgate.core.commands import HealBegun
+from epochgate.core.events import PostArrived
 from epochgate.core.policy import Reissue
 from tests.properties.simulation.calls import Call, Seen
 from tests.properties.simulation.client import Client
@@ -172,20 +174,20 @@ def _after_answer(world: World, call: Call, at: float) -> Iterator[Violation]:
 
 
 def _after_cancel(world: World, call: Call, runs: list[Execution]) -> Iterator[Violation]:
-    at = call.cancelled_at
-    if at is None:
+    if call.cancelled_at is None:
         return
-    arrived = _arrival_of_cancel(world, call)
-    if arrived is None:
-        return
-    for sent_at in _sent_after(world, call, arrived):
+    called = _arrival(world, call.sent_at, f'"key": "{call.key}"')
+    cancelled = _arrival(world, call.cancelled_at, f'"requestId": {json.dumps(call.rid)}}}')
+    if called is None or cancelled is None or cancelled < called:
+        return  # one of them never arrived, or the cancel overtook its call
+    for sent_at in _sent_after(world, call, cancelled):
         yield Violation("G4 cancelled", f"{call.key} was sent at {sent_at:.3f} after its cancel")
 
 
-def _arrival_of_cancel(world: World, call: Call) -> float | None:
+def _arrival(world: World, after: float, text: str) -> float | None:
+    """When a POST with this text in it reached the proxy."""
     for now, _, what in world.trace.lines:
-        raw = getattr(what, "raw", b"")
-        if b"notifications/cancelled" in raw and call.cancelled_at is not None and now >= call.cancelled_at:
+        if now >= after and isinstance(what, PostArrived) and text.encode() in what.raw:
             return now
     return None
 
@@ -234,7 +236,7 @@ def _standalone(world: World, client: Client) -> Iterator[Violation]:
     serials = [origin.serial for origin in seen if origin.execution == 0]
     if serials != sorted(set(serials)):
         yield Violation("G5 standalone", f"{client.name} saw {serials}")
-    if client.blind_opens > 1 or _was_slow(world) or client.is_standalone_refused:
+    if client.is_deleted or client.blind_opens > 1 or _was_slow(world) or client.is_standalone_refused:
         return
     arrived = [serial for serial in _arrived_for(world, client) if serial not in serials]
     if seen and arrived:

@@ -34,9 +34,10 @@ def sampling_tokens(exchange: Exchange) -> list[Json]:
 
 def answer(play: Play, id: Json) -> tuple[Exchange, Upstream | None]:
     """The client answers; the leg that carried it, if any."""
-    before = len(play.legs)
+    before = len(play.sent("answer"))
     exchange = play.post(result(id, {"action": "accept"}))
-    return exchange, play.leg("answer") if len(play.legs) > before else None
+    carried = play.sent("answer")[before:]
+    return exchange, carried[0] if carried else None
 
 
 @pytest.mark.parametrize("id", [0, 17, "q", "0"])
@@ -291,4 +292,4 @@ def test_a_question_void_by_drift_is_dropped() -> None:
     assert (reply.status, carried) == (202, None)
     assert play.dropped == ["stale_answer"]
     assert play.reasons == ["question_void"]
-    assert exchange.is_open or exchange.answers
+    assert exchange.is_open

@@ -1,0 +1,129 @@
+"""How scripts begin: calls under way, broken, lost, taken over; and how they are seen through."""
+
+from __future__ import annotations
+
+from tests.core.messages import (
+    Json,
+    event,
+    progress,
+    request,
+    result,
+)
+from tests.core.playbook import MARK, Play, opened, quiet
+from tests.core.sides import Exchange, Upstream
+
+UP_2 = (b"Mcp-Session-Id", b"up-2")
+
+
+def lost(**settings: Json) -> tuple[Play, Exchange]:
+    """A call that met 404 in a session that showed no life of late."""
+    play = opened(**settings)
+    quiet(play)
+    exchange = play.call()
+    play.refuse(play.leg("tools/call"), 404)
+    return play, exchange
+
+
+def learn_tools(play: Play, *tools: Json) -> None:
+    play.post(request("tools/list", id="list"))
+    leg = play.leg("tools/list")
+    play.answer(leg, result(leg.id, {"tools": list(tools)}))
+
+
+def open_call(play: Play, *, id: Json = 5) -> tuple[Exchange, Upstream]:
+    exchange = play.call(id=id, token=id)
+    leg = play.leg("tools/call")
+    play.open(leg)
+    play.send(leg, event(progress(leg.token, 1)))
+    return exchange, leg
+
+
+EVENTS = 6  # progress events of a run; the answer follows them
+
+
+def running(count: int = 0, **settings: Json) -> tuple[Play, Exchange, Upstream]:
+    """A call whose SSE answer gave `count` progress events so far; the server emits no ids."""
+    play = opened(**settings)
+    exchange = play.call(token=1)
+    leg = play.leg("tools/call")
+    play.open(leg)
+    give(play, leg, 0, count)
+    return play, exchange, leg
+
+
+def give(play: Play, leg: Upstream, first: int, last: int) -> None:
+    for step in range(first, last):
+        play.send(leg, event(progress(leg.token, step)))
+
+
+def steps(*exchanges: Exchange) -> list[int]:
+    """The progress that a client saw on these exchanges, in order."""
+    seen = [one for exchange in exchanges for one in exchange.messages if "method" in one]
+    return [one["params"]["progress"] for one in seen]
+
+
+def cursor(exchange: Exchange, seen: int) -> bytes:
+    """The cursor of a client that read the priming event and `seen` events of this exchange."""
+    return [one.id for one in exchange.events if one.id is not None][seen]
+
+
+def call(play: Play, *, id: Json = 5, token: Json = 1) -> tuple[Exchange, Upstream]:
+    exchange = play.call(id=id, token=token)
+    leg = play.leg("tools/call")
+    play.open(leg)
+    return exchange, leg
+
+
+def drift(play: Play, epoch: Json) -> None:
+    """Another call is answered by a session that was re-created in the meantime."""
+    play.post(request("ping", id="p"))
+    leg = play.leg("ping")
+    play.answer(leg, result(leg.id, {}, epoch))
+
+
+EPOCH = 7
+
+
+def broken(
+    *, epoch: Json = EPOCH, ids: tuple[Json, ...] = (1, 2, 3, 4), **settings: Json
+) -> tuple[Play, Exchange]:
+    """A call that gave four events under these ids, and whose leg was then cut."""
+    play = opened(epoch=epoch, **settings)
+    exchange = play.call(token=1)
+    leg = play.leg("tools/call")
+    play.open(leg)
+    for step, id in enumerate(ids):
+        play.send(leg, event(progress(leg.token, step, epoch), id))
+    play.cut(leg)
+    return play, exchange
+
+
+def resume(play: Play, *events: tuple[Json, Json], headers: tuple[tuple[bytes, bytes], ...] = ()) -> Upstream:
+    """Answer the resume with events (message, id)."""
+    leg = play.leg("GET")
+    play.open(leg, headers)
+    for message, id in events:
+        if leg.is_open:
+            play.send(leg, event(message, id))
+    return leg
+
+
+def rerun(play: Play, epoch: Json = EPOCH + 1) -> None:
+    """Let the heal and the second run succeed."""
+    play.heal(epoch=epoch)
+    leg = play.sent("tools/call")[-1]
+    assert leg.session_id == b"up-2"
+    play.answer(leg, result(leg.id, {"run": 2}, epoch))
+
+
+def check_rerun(play: Play, exchange: Exchange, reason: str) -> None:
+    """One answer, of the second run alone, marked and counted; initialize = initialized = runs = 2."""
+    assert exchange.answer["id"] == 5
+    assert exchange.answer["result"]["run"] == 2
+    mark = exchange.answer["result"]["_meta"][MARK]
+    assert (mark["reason"], mark["generation"], mark["reissued"]) == (reason, 2, True)
+    assert not exchange.is_open
+    assert play.reasons == [reason]
+    assert len(play.sent("initialize")) == 2
+    assert len(play.sent("notifications/initialized")) == 2
+    assert play.runs == 2

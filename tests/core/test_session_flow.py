@@ -1,0 +1,102 @@
+"""A slow client, a full journal, an idle leg, a process that goes away (G8, R13, W8, W10, W13)."""
+
+from __future__ import annotations
+
+from epochgate.core.events import ClientDrained, ClientStalled, DrainBegun
+from tests.core.messages import event, result
+from tests.core.playbook import opened
+from tests.core.scenes import (
+    cursor,
+    give,
+    running,
+    steps,
+)
+
+
+def test_a_slow_client_slows_the_server() -> None:
+    play, first, leg = running(2)
+
+    play.feed(ClientStalled(first.number))
+    assert leg.is_paused
+    play.feed(ClientDrained(first.number))
+
+    assert not leg.is_paused
+
+
+def test_a_slow_client_that_leaves_no_longer_slows_the_server() -> None:
+    play, first, leg = running(2)
+    play.feed(ClientStalled(first.number))
+
+    play.leave(first)
+
+    assert not leg.is_paused
+
+
+def test_a_full_journal_stops_the_server_and_loses_nothing() -> None:
+    """R13: undelivered events of a request stream are never evicted."""
+    play, first, leg = running(1, journal_stream_bytes=1_000)
+    play.leave(first)
+    give(play, leg, 1, 12)
+    assert leg.is_paused
+
+    second = play.get(first.last_id)
+    assert not leg.is_paused
+    play.send(leg, event(result(leg.id)))
+
+    assert steps(second) == list(range(1, 12))
+    assert second.answer == result(5)
+
+
+def test_what_was_delivered_goes_first_and_a_return_to_it_is_told() -> None:
+    """G8, R13: evicted events were written; a cursor before them gets the error it is owed."""
+    play, first, leg = running(30, journal_stream_bytes=1_000)
+    assert not leg.is_paused
+    assert "journal_evictions" in play.counted
+    play.leave(first)
+
+    assert steps(play.get(first.last_id)) == []
+    gone = play.get(cursor(first, 1))
+
+    assert gone.answer["error"]["code"] == -32050
+    assert play.judged[-1] == ("client", "fail", "expired")
+
+
+def test_an_idle_leg_is_kept_alive_between_events() -> None:
+    play, first, leg = running(1)
+    before = first.body
+
+    play.advance(19)
+    assert first.body == before
+    play.advance(22)
+
+    assert first.body == before + b": keepalive\n\n" * 2
+    give(play, leg, 1, 2)
+    assert steps(first) == [0, 1]
+
+
+def test_java_gets_one_line_comments() -> None:
+    """W13: each blank line uses up one of its demand units."""
+    play = opened()
+    play.client_headers = (*play.client_headers, (b"User-Agent", b"Java-http-client/21.0.2"))
+    exchange = play.call(token=1)
+    play.open(play.leg("tools/call"))
+    before = exchange.body
+
+    play.advance(21)
+
+    assert exchange.body == before + b": keepalive\n"
+
+
+def test_a_process_that_goes_away_answers_what_is_owed() -> None:
+    """W8, W10: errors at the end of the drain, never a silent end."""
+    play, first, leg = running(1)
+    second = play.call(id=6)
+
+    play.feed(DrainBegun(play.now + 25))
+    give(play, leg, 1, 2)
+    play.advance(24)
+    assert first.is_open
+    play.advance(2)
+
+    assert first.answer["error"]["code"] == second.answer["error"]["code"] == -32050
+    assert (first.answer["id"], second.answer["id"]) == (5, 6)

@@ -1,0 +1,173 @@
+"""What restarts without a resume, what a restart costs, and what is never run again (G4, G7, R23)."""
+
+from __future__ import annotations
+
+import pytest
+
+from epochgate.core.commands import Discarded, Reissued
+from tests.core.messages import Json, event, progress, result
+from tests.core.playbook import MARK, opened
+from tests.core.scenes import (
+    broken,
+    check_rerun,
+    rerun,
+)
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"epoch": None}, "no_epoch_captured"),
+        ({"epoch": None, "ids": (None,)}, "no_epoch_captured"),
+        ({"ids": (None, None)}, "no_upstream_id"),
+        ({"ids": ()}, "no_upstream_id"),
+    ],
+)
+def test_without_what_a_proof_needs_no_resume_is_tried(settings: dict[str, Json], reason: str) -> None:
+    play, exchange = broken(**settings)
+    assert not play.sent("GET")
+
+    rerun(play)
+
+    check_rerun(play, exchange, reason)
+
+
+@pytest.mark.parametrize(
+    ("status", "reason"), [(503, "not_resumable"), (409, "not_resumable"), (None, "upstream_lost")]
+)
+def test_at_the_deadline_a_busy_or_unreachable_server_is_a_restart(status: int | None, reason: str) -> None:
+    """R23."""
+    play, exchange = broken(resume_deadline_s=10.0)
+    began = play.now
+    while play.has_leg("GET"):
+        if status is None:
+            play.unreachable(play.leg("GET"))
+        else:
+            play.refuse(play.leg("GET"), status)
+        play.advance(1.0)
+
+    assert 10 <= play.now - began <= 12
+    assert 8 <= len(play.sent("GET")) <= 20
+    rerun(play)
+    check_rerun(play, exchange, reason)
+
+
+def test_a_post_that_broke_before_its_head_may_have_run() -> None:
+    play = opened()
+    exchange = play.call()
+    play.cut(play.leg("tools/call"))
+
+    rerun(play)
+
+    assert exchange.json["result"]["run"] == 2
+    assert exchange.json["result"]["_meta"][MARK]["reason"] == "no_epoch_captured"
+    assert play.runs == 2
+
+
+def test_a_post_of_which_no_byte_was_written_is_sent_again_in_its_own_session() -> None:
+    """Design, section 6: it provably did not run."""
+    play = opened()
+    exchange = play.call()
+    for _ in range(3):
+        play.unreachable(play.leg("tools/call"))
+        play.advance(1)
+
+    leg = play.leg("tools/call")
+    assert leg.session_id == b"up-1"
+    play.answer(leg, result(leg.id))
+
+    assert exchange.json == result(5)
+    assert not play.reasons
+
+
+def test_an_upstream_that_stays_away_is_healed_and_the_call_told_apart_from_a_second_run() -> None:
+    play = opened()
+    exchange = play.call()
+    while play.has_leg("tools/call"):
+        play.unreachable(play.leg("tools/call"))
+        play.advance(1.0)
+    assert play.reasons == ["upstream_lost"]
+
+    play.heal()
+    leg = play.leg("tools/call")
+    assert leg.session_id == b"up-2"
+    play.answer(leg, result(leg.id))
+
+    assert exchange.json["id"] == 5
+    assert [one.reason for one in play.facts(Reissued)] == ["not_run"]
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_refused_credentials_on_a_resume_never_heal(status: int) -> None:
+    play, exchange = broken()
+
+    play.refuse(play.leg("GET"), status)
+
+    assert exchange.answer["error"]["code"] == -32050
+    assert play.judged == [("upstream", "pass", "unauthorized")]
+    assert not play.has_leg("initialize")
+
+
+def test_an_event_above_the_limit_on_a_resumed_leg() -> None:
+    """R9: its stamp and epoch may come last, so it is never streamed through."""
+    play, exchange = broken(max_event_bytes=1_000)
+    leg = play.leg("GET")
+    play.open(leg)
+    before = exchange.body
+
+    play.send(leg, b'id: 5\ndata: {"x":"' + b"y" * 1_200)
+    assert exchange.body == before
+    rerun(play)
+
+    check_rerun(play, exchange, "event_too_large")
+
+
+def test_the_price_is_counted_and_told() -> None:
+    """G7."""
+    play = opened()
+    exchange = play.call(token=1)
+    post = play.leg("tools/call")
+    play.open(post)
+    play.send(post, *[event(progress(post.token, step)) for step in range(3)])
+    play.advance(12)
+    play.cut(post)
+    rerun(play)
+
+    assert play.facts(Discarded) == [Discarded(3, 12.0)]
+    assert exchange.answer["result"]["_meta"][MARK]["discarded_events"] == 3
+    assert [(one.method, one.outcome) for one in play.facts(Reissued)] == [("tools/call", "sent")]
+
+
+def test_a_second_break_exhausts_the_policy() -> None:
+    """G4: at most `max_reissues` times after an unknown outcome."""
+    play, exchange = broken(epoch=None)
+    play.heal()
+    play.cut(play.leg("tools/call"))
+
+    assert exchange.answer["error"]["code"] == -32050
+    assert play.runs == 2
+    assert [one.outcome for one in play.facts(Reissued)] == ["sent", "exhausted"]
+
+
+def test_a_destructive_call_is_withheld_and_says_so() -> None:
+    play = opened(tools=[{"name": "work", "annotations": {"destructiveHint": True}}])
+    play.post({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
+    play.answer(play.leg("tools/list"), result(play.leg("tools/list").id, {"tools": play.tools}))
+    exchange = play.call(token=1)
+    post = play.leg("tools/call")
+    play.open(post)
+    play.send(post, event(progress(post.token, 1)))
+
+    play.cut(post)
+
+    data = exchange.answer["error"]["data"]
+    assert exchange.answer["error"]["code"] == -32050
+    assert (data["reason"], data["method"], data["generation"]) == ("no_epoch_captured", "tools/call", 1)
+    assert data[MARK] == {
+        "reason": "no_epoch_captured",
+        "generation": 1,
+        "discarded_events": 1,
+        "reissued": False,
+    }
+    assert play.runs == 1
+    assert not play.has_leg("initialize")  # R21: a stream's restart heals only to send again
