@@ -100,3 +100,17 @@ def test_a_process_that_goes_away_answers_what_is_owed() -> None:
 
     assert first.answer["error"]["code"] == second.answer["error"]["code"] == -32050
     assert (first.answer["id"], second.answer["id"]) == (5, 6)
+
+
+def test_java_gets_no_retry() -> None:
+    """W13: it is a stream error there."""
+    play = opened()
+    play.client_headers = (*play.client_headers, (b"User-Agent", b"Java-http-client/21.0.2"))
+    exchange = play.call(token=1)
+    leg = play.leg("tools/call")
+    play.open(leg)
+
+    play.send(leg, b"retry: 1000\n\n", event(progress(leg.token, 1)))
+
+    assert b"retry" not in exchange.body
+    assert exchange.messages == [progress(1, 1)]

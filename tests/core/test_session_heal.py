@@ -274,3 +274,13 @@ def test_all_pages_of_tools_are_asked_for() -> None:
     play.answer(second, result(second.id, {"tools": [{"name": "work"}]}))
 
     assert play.runs == 2
+
+
+def test_roots_that_changed_during_the_heal_are_told_to_the_new_session() -> None:
+    """R37: the one notification that may be sent after a heal."""
+    play, _ = lost()
+    play.post(notification("notifications/roots/list_changed"))
+    play.heal()
+
+    told = play.sent("notifications/roots/list_changed")
+    assert [leg.session_id for leg in told] == [b"up-2"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from epochgate.core import http
+from epochgate.core.commands import Reissued
 from epochgate.core.events import DrainBegun, LegEnd
 from epochgate.core.policy import SessionLoss
 from epochgate.core.states import SessionState
@@ -104,7 +106,7 @@ def test_a_ping_that_meets_404_too_is_the_loss() -> None:
 
 def test_heals_have_a_budget() -> None:
     """R26, G8: three in a minute, then the session is lost."""
-    play, _ = lost()
+    play, exchange = lost()
     for number in (2, 3, 4):
         play.heal(b"up-%d" % number)
         quiet(play)
@@ -259,3 +261,91 @@ def test_a_process_that_goes_away_begins_no_heal() -> None:
 
     assert exchange.answer["error"]["data"]["reason"] == "draining"
     assert not play.has_leg("initialize")
+
+
+def test_a_call_that_meets_404_in_each_new_session_is_given_up() -> None:
+    """R28: of what provably did not run one re-issue for each heal, two for each request."""
+    play, exchange = lost()
+    for number in (2, 3):
+        play.heal(b"up-%d" % number)
+        play.refuse(play.leg("tools/call"), 404)
+        if play.has_leg("ping"):
+            play.refuse(play.leg("ping"), 404)
+
+    assert play.runs == 3
+    assert exchange.json["error"]["code"] == -32050
+    assert [one.outcome for one in play.facts(Reissued)] == ["sent", "sent", "exhausted"]
+
+
+def test_the_heal_deadline_counts_from_the_first_failure() -> None:
+    """R27: retries included."""
+    play = opened(heal_deadline_s=45.0, resume_deadline_s=10.0)
+    exchange = play.call()
+    began = play.now
+    while exchange.status is None:
+        play.unreachable(play.leg())
+        play.advance(1)
+
+    assert 44 <= play.now - began <= 47
+    assert exchange.json["error"]["code"] == -32051
+
+
+def test_a_stream_that_never_broke_goes_on_when_its_session_is_lost() -> None:
+    """Section 2: stays if unbroken."""
+    play = opened(session_loss=SessionLoss.SURFACE)
+    running, leg = open_call(play)
+    second = play.call(id=6)
+    play.refuse(play.leg("tools/call") if play.leg("tools/call") is not leg else leg, 404)
+    play.refuse(play.leg("ping"), 404)
+    assert second.status == 404
+    assert play.session.state is SessionState.LOST
+
+    play.send(leg, event(result(leg.id)))
+
+    assert running.answer["id"] == 5
+
+
+def test_a_cursor_is_still_served_when_the_session_is_lost() -> None:
+    """Section 2: LOST: journal, errors."""
+    play = opened(session_loss=SessionLoss.SURFACE)
+    running, leg = open_call(play)
+    play.leave(running)
+    play.send(leg, event(result(leg.id)))
+    quiet(play)
+    play.call(id=6)
+    play.refuse(play.leg("tools/call"), 404)
+    assert play.session.state is SessionState.LOST
+
+    assert play.get(running.last_id).answer == result(5)
+
+
+def test_a_json_call_whose_client_left_during_the_heal_is_not_run_and_not_kept() -> None:
+    """G8: it must not hold the session for ever."""
+    play = opened(session_idle_s=20.0)
+    exchange = play.call()
+    play.cut(play.leg("tools/call"))
+    other = play.call("other", id=6)
+    play.leave(exchange)
+    play.heal()
+    leg = play.leg("tools/call")
+    assert leg.json["params"]["name"] == "other"
+    play.answer(leg, result(leg.id))
+    assert other.json["id"] == 6
+
+    play.advance(200)
+
+    assert play.is_forgotten
+    assert [one.json["params"]["name"] for one in play.sent("tools/call")] == ["work", "other"]
+
+
+def test_the_cookie_of_a_heal_replaces_the_clients() -> None:
+    """W16: a balancer's affinity."""
+    play = opened()
+    play.client_headers = (*play.client_headers, (b"Cookie", b"lb=old; own=1"))
+    quiet(play)
+    play.call()
+    play.refuse(play.leg("tools/call"), 404)
+    play.heal(headers=((b"Set-Cookie", b"lb=new; Path=/; HttpOnly"),))
+    cookie = http.find(play.leg("tools/call").headers, b"cookie") or b""
+
+    assert sorted(cookie.replace(b" ", b"").split(b";")) == [b"lb=new", b"own=1"]

@@ -6,7 +6,7 @@ import pytest
 
 from epochgate.core import http
 from epochgate.core.events import DrainBegun, LegEnd
-from tests.core.messages import Json, event, log, progress, result
+from tests.core.messages import Json, ask, event, log, progress, result
 from tests.core.playbook import Play, opened, quiet
 from tests.core.sides import Exchange, Upstream
 
@@ -305,3 +305,81 @@ def test_the_server_says_the_session_is_gone_on_a_reopen() -> None:
 
     assert play.has_leg("initialize")
     assert exchange.is_open
+
+
+def test_two_gets_before_the_server_answered_are_one_upstream() -> None:
+    """R35: never a second upstream GET."""
+    play = opened()
+    first = play.get()
+    leg = play.leg("GET")
+    second = play.get()
+
+    assert len(play.sent("GET")) == 1
+    play.open(leg)
+    say(play, leg, "a")
+    assert texts(second) == ["a"] or texts(first) == ["a"]
+    assert first.status is not None
+    assert second.status is not None
+
+
+def test_a_question_of_a_dead_generation_is_not_replayed() -> None:
+    """R12: a leg drains the old journal less requests of the dead generation."""
+    play, first, leg = listening()
+    say(play, leg, "a")
+    play.leave(first)
+    play.send(leg, event(ask(0)))
+    say(play, leg, "b")
+    play.call(token=1)
+    call = play.leg("tools/call")
+    play.open(call)
+    play.cut(call)
+    play.heal()
+    play.open(play.sent("GET")[-1])
+
+    second = play.get(first.last_id)
+
+    assert [one for one in second.messages if one.get("method") == "elicitation/create"] == []
+    assert "b" in texts(second)
+
+
+def test_a_get_during_a_heal_is_primed_at_once_and_served_after_it() -> None:
+    """R24, section 2: HEALING."""
+    play, first, _ = listening()
+    play.leave(first)
+    play.call(token=1)
+    call = play.leg("tools/call")
+    play.open(call)
+    play.cut(call)
+    second = play.get()
+    assert second.status == 200
+
+    play.heal()
+    new = play.sent("GET")[-1]
+    assert new.session_id == b"up-2"
+    play.open(new)
+    say(play, new, "x")
+    assert "x" in texts(second)
+
+
+def test_progress_of_a_running_call_may_come_on_it() -> None:
+    """R30, W1: mapped back and relayed where the server put it."""
+    play, exchange, leg = listening()
+    play.call(token="mine")
+    post = play.leg("tools/call")
+
+    play.send(leg, event(progress(post.token, 3)))
+
+    assert exchange.messages == [progress("mine", 3)]
+
+
+def test_progress_of_a_task_comes_after_its_answer() -> None:
+    """R30: a task's token lives as long as the task."""
+    play, exchange, leg = listening()
+    play.call(token="mine", task={"ttl": 60_000})
+    post = play.leg("tools/call")
+    play.answer(post, result(post.id, {"task": {"taskId": "t", "status": "working"}}))
+    play.advance(120)
+
+    play.send(leg, event(progress(post.token, 3)))
+
+    assert exchange.messages[-1] == progress("mine", 3)

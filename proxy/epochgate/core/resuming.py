@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from epochgate.core import clientleg, cursor, restarting, sse, standalone
 from epochgate.core.clientleg import Tombstone
-from epochgate.core.commands import AbortAnswer, Counted, Judged, OpenAnswer, Respond, Write
+from epochgate.core.commands import AbortAnswer, Counted, EndAnswer, Judged, OpenAnswer, Respond, Write
 from epochgate.core.events import GetArrived
+from epochgate.core.http import Headers
 from epochgate.core.inquiry import Outcome
 from epochgate.core.states import ClientHalf, Up
 from epochgate.core.stream import Stream
@@ -95,9 +96,8 @@ def resume(session: Session, event: GetArrived) -> None:
             _refuse_finished(session, event)
         case _:
             session.do(Counted("unknown_cursors"))
-            session.do(
-                Respond(event.exchange, 400, _TEXT, b"this Last-Event-ID names no stream of this session")
-            )
+            text = b"this Last-Event-ID names no stream of this session"
+            respond(session, event.exchange, 400, _TEXT, text)
 
 
 class _Found:
@@ -196,6 +196,14 @@ def _refuse_finished(session: Session, event: GetArrived) -> None:
     if held is not None and held.client is ClientHalf.AWAY:
         standalone.take_over(session, event.exchange)
         return
-    session.do(
-        Respond(event.exchange, 405, (*_TEXT, (b"Allow", b"POST, DELETE")), b"this stream is finished")
-    )
+    headers = (*_TEXT, (b"Allow", b"POST, DELETE"))
+    respond(session, event.exchange, 405, headers, b"this stream is finished")
+
+
+def respond(session: Session, exchange: int, status: int, headers: Headers, body: bytes) -> None:
+    """Answer a GET whole; where its stream was begun already there is no second status: it ends."""
+    if exchange in session.opened:
+        session.opened.discard(exchange)
+        session.do(EndAnswer(exchange))
+    else:
+        session.do(Respond(exchange, status, headers, body))
