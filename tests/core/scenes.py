@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.core.messages import (
     Json,
     event,
+    log,
     progress,
     request,
     result,
@@ -127,3 +128,20 @@ def check_rerun(play: Play, exchange: Exchange, reason: str) -> None:
     assert len(play.sent("initialize")) == 2
     assert len(play.sent("notifications/initialized")) == 2
     assert play.runs == 2
+
+
+def listening(**settings: Json) -> tuple[Play, Exchange, Upstream]:
+    play = opened(**settings)
+    exchange = play.get()
+    leg = play.leg("GET")
+    play.open(leg)
+    return play, exchange, leg
+
+
+def texts(*exchanges: Exchange) -> list[str]:
+    found = [one for exchange in exchanges for one in exchange.messages]
+    return [one["params"]["data"] if "data" in one.get("params", {}) else one["method"] for one in found]
+
+
+def say(play: Play, leg: Upstream, *words: str) -> None:
+    play.send(leg, *[event(log(word)) for word in words])

@@ -204,3 +204,19 @@ def test_withheld_members_of_a_json_batch_get_their_error_too() -> None:
     play.answer(again, [result(again.json[0]["id"])])
 
     assert sorted(one["id"] for one in exchange.answers) == [1, 2]
+
+
+def test_a_member_that_was_answered_already_is_late() -> None:
+    """G3."""
+    play = opened()
+    exchange = play.post([request("tools/list", id=1), request("ping", id=2)])
+    leg = play.leg("batch")
+    one, two = (member["id"] for member in leg.json)
+    play.open(leg)
+
+    play.send(leg, event(result(one, {"of": "run"})), event(result(one, {"of": "another"})))
+    play.send(leg, event(result(two)))
+
+    assert [answer["id"] for answer in exchange.answers] == [1, 2]
+    assert exchange.answers[0]["result"] == {"of": "run"}
+    assert play.dropped == ["late"]

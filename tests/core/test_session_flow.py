@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from epochgate.core.events import ClientDrained, ClientStalled, DrainBegun
-from tests.core.messages import event, result
+from tests.core.messages import event, progress, result
 from tests.core.playbook import opened
 from tests.core.scenes import (
     cursor,

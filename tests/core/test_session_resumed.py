@@ -112,7 +112,7 @@ def test_a_message_without_a_stamp_of_this_stream_on_a_resumed_leg_is_a_restart(
 
 def test_upstream_epochs_pass_in_generation_one_and_are_taken_out_after_a_heal() -> None:
     """R39: a client that checks would abort a stream that was healed for it."""
-    play = opened(epoch=1, epoch_header=b"e1")
+    play = opened(epoch=1, epoch_header=b"e1", has_logging=True)
     exchange, post = call(play)
     play.send(post, event(log("x", 1), 1))
     assert exchange.messages[0]["params"]["_meta"] == {"session_epoch": 1}
@@ -121,6 +121,9 @@ def test_upstream_epochs_pass_in_generation_one_and_are_taken_out_after_a_heal()
     play.heal(epoch=2)
     again = play.leg("tools/call")
     play.open(again, ((b"Mcp-Session-Epoch", b"e2"),))
+    play.send(again, event(log("y", 2)), event(log("z", 2)))
+    assert [one["params"]["data"] for one in exchange.messages[-2:]] == ["y", "z"]
+    assert exchange.body.count(b"session_epoch") == 1  # that of generation 1
     play.send(again, event(result(again.id, epoch=2)))
 
     assert list(exchange.answer["result"]["_meta"]) == [MARK]

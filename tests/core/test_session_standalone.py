@@ -6,26 +6,9 @@ import pytest
 
 from epochgate.core import http
 from epochgate.core.events import DrainBegun, LegEnd
-from tests.core.messages import Json, ask, event, log, progress, result
-from tests.core.playbook import Play, opened, quiet
-from tests.core.sides import Exchange, Upstream
-
-
-def listening(**settings: Json) -> tuple[Play, Exchange, Upstream]:
-    play = opened(**settings)
-    exchange = play.get()
-    leg = play.leg("GET")
-    play.open(leg)
-    return play, exchange, leg
-
-
-def texts(*exchanges: Exchange) -> list[str]:
-    found = [one for exchange in exchanges for one in exchange.messages]
-    return [one["params"]["data"] if "data" in one.get("params", {}) else one["method"] for one in found]
-
-
-def say(play: Play, leg: Upstream, *words: str) -> None:
-    play.send(leg, *[event(log(word)) for word in words])
+from tests.core.messages import event, log, progress, result
+from tests.core.playbook import opened
+from tests.core.scenes import listening, say, texts
 
 
 def test_a_get_opens_it_and_primes_at_once() -> None:
@@ -172,78 +155,6 @@ def test_with_epoch_and_id_it_is_resumed_and_proven() -> None:
     assert play.judged == [("upstream", "resume", "epoch_match")]
 
 
-def test_a_lost_session_is_healed_while_somebody_listens() -> None:
-    play, exchange, leg = listening(epoch=7)
-    play.send(leg, event(log("a", 7), 1))
-    play.cut(leg)
-    play.refuse(play.leg("GET"), 404)
-    play.heal(epoch=8)
-    again = play.leg("GET")
-    assert (again.session_id, again.last_event_id) == (b"up-2", None)
-    play.open(again)
-    play.send(again, event(log("b", 8), 1))
-
-    assert [word for word in texts(exchange) if word in "ab"] == ["a", "b"]
-    assert exchange.is_open
-
-
-def test_it_is_reopened_before_the_commit_and_lists_may_have_changed() -> None:
-    """Design, section 8: `list_changed` for each capability that declares it."""
-    play, exchange, _ = listening()
-    call = play.call(token=1)
-    leg = play.leg("tools/call")
-    play.open(leg)
-    play.cut(leg)
-    play.heal()
-    again = play.leg("tools/call")
-    get = play.sent("GET")[-1]
-
-    assert get.session_id == b"up-2"
-    assert get.number < again.number
-    assert texts(exchange) == ["notifications/tools/list_changed"]
-    play.answer(again, result(again.id))
-    assert call.answer["id"] == 5
-
-
-def test_after_a_heal_what_the_old_one_journalled_comes_first() -> None:
-    """R12: successors of standalone streams follow, they do not replace."""
-    play, first, leg = listening()
-    say(play, leg, "a")
-    play.leave(first)
-    say(play, leg, "b", "c")
-    play.call(token=1)
-    call = play.leg("tools/call")
-    play.open(call)
-    play.cut(call)
-    play.heal()
-    new = play.sent("GET")[-1]
-    assert new.session_id == b"up-2"
-    play.open(new)
-    say(play, new, "d")
-
-    second = play.get(first.last_id)
-    say(play, new, "e")
-
-    assert [word for word in texts(first, second) if len(word) == 1] == ["a", "b", "c", "d", "e"]
-
-
-def test_a_plain_get_after_a_heal_gets_it_too() -> None:
-    """R12: what was journalled but never written to any leg."""
-    play, first, leg = listening()
-    play.leave(first)
-    say(play, leg, "b")
-    play.call(token=1)
-    call = play.leg("tools/call")
-    play.open(call)
-    play.cut(call)
-    play.heal()
-    play.open(play.sent("GET")[-1])
-
-    second = play.get()
-
-    assert [word for word in texts(second) if len(word) == 1] == ["b"]
-
-
 def test_a_client_that_resumes_at_the_end_of_a_call_means_the_standalone_one() -> None:
     """W3: Kotlin ends its own GET when it resumes."""
     play, first, leg = listening()
@@ -297,16 +208,6 @@ def test_it_ends_cleanly_when_the_process_goes_away() -> None:
     assert not exchange.is_aborted
 
 
-def test_the_server_says_the_session_is_gone_on_a_reopen() -> None:
-    play, exchange, leg = listening()
-    play.cut(leg)
-    quiet(play, 2)
-    play.refuse(play.leg("GET"), 404)
-
-    assert play.has_leg("initialize")
-    assert exchange.is_open
-
-
 def test_two_gets_before_the_server_answered_are_one_upstream() -> None:
     """R35: never a second upstream GET."""
     play = opened()
@@ -320,45 +221,6 @@ def test_two_gets_before_the_server_answered_are_one_upstream() -> None:
     assert texts(second) == ["a"] or texts(first) == ["a"]
     assert first.status is not None
     assert second.status is not None
-
-
-def test_a_question_of_a_dead_generation_is_not_replayed() -> None:
-    """R12: a leg drains the old journal less requests of the dead generation."""
-    play, first, leg = listening()
-    say(play, leg, "a")
-    play.leave(first)
-    play.send(leg, event(ask(0)))
-    say(play, leg, "b")
-    play.call(token=1)
-    call = play.leg("tools/call")
-    play.open(call)
-    play.cut(call)
-    play.heal()
-    play.open(play.sent("GET")[-1])
-
-    second = play.get(first.last_id)
-
-    assert [one for one in second.messages if one.get("method") == "elicitation/create"] == []
-    assert "b" in texts(second)
-
-
-def test_a_get_during_a_heal_is_primed_at_once_and_served_after_it() -> None:
-    """R24, section 2: HEALING."""
-    play, first, _ = listening()
-    play.leave(first)
-    play.call(token=1)
-    call = play.leg("tools/call")
-    play.open(call)
-    play.cut(call)
-    second = play.get()
-    assert second.status == 200
-
-    play.heal()
-    new = play.sent("GET")[-1]
-    assert new.session_id == b"up-2"
-    play.open(new)
-    say(play, new, "x")
-    assert "x" in texts(second)
 
 
 def test_progress_of_a_running_call_may_come_on_it() -> None:

@@ -120,6 +120,7 @@ class Leg:
     def __init__(self, server: McpServer, peer: Peer, request: Request, session: Session, run: Run) -> None:
         self.server, self.peer, self.request = server, peer, request
         self.session, self.run = session, run
+        self.is_mute = False  # events are kept for a replay and not sent
 
     @property
     def last_id(self) -> str | None:
@@ -172,7 +173,8 @@ class Leg:
         event_id = self.server.next_event_id(self.run) if id is Own.ID else id
         raw = self.frame(message, None if event_id is None else str(event_id))
         self.run.events.append((None if event_id is None else str(event_id), raw))
-        await self.raw(raw)
+        if not self.is_mute:
+            await self.raw(raw)
 
     def frame(self, message: Json, event_id: str | None) -> bytes:
         end = self.server.newline
@@ -265,6 +267,7 @@ class McpServer:
         self.answers_pings = True
         self.override: bytes | None = None  # the answer to everything
         self.on_request: Callable[[Peer], Awaitable[None]] | None = None  # plays everything
+        self.delay_initialize: asyncio.Event | None = None  # `initialize` is answered when it is set
         self.make_id: Callable[[], str] = lambda: uuid.uuid4().hex
         self.port = 0
         self._numbers = itertools.count(1)
@@ -364,6 +367,8 @@ class McpServer:
         session = Session(self.make_id(), next(self._numbers))
         self.sessions[session.id] = session
         leg = self._leg(peer, request, session)
+        if self.delay_initialize is not None:
+            await self.delay_initialize.wait()
         asked = request.message["params"]["protocolVersion"]
         info = {"name": self.name, "version": "1"}
         result = {"protocolVersion": asked, "capabilities": self.capabilities, "serverInfo": info}

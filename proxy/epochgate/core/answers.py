@@ -221,22 +221,19 @@ def read(session: Session, stream: Stream, data: bytes) -> None:
     assert answer is not None
     stream.last_read_at = session.now
     if answer.is_sse:
-        _read_sse(session, stream, data)
+        block = stream.framer.feed(data)
+        if block:
+            relaying.take_block(session, stream, block)
+        if stream.framer.pending > session.policy.max_event_bytes:
+            _stop_at_large_event(session, stream)
     elif stream.up is Up.OPAQUE:
         _pass_on(session, stream, data)
     else:
         _collect(session, stream, answer, data)
 
 
-def _read_sse(session: Session, stream: Stream, data: bytes) -> None:
-    block = stream.framer.feed(data)
-    if block:
-        relaying.take_block(session, stream, block)
-    if (
-        stream.framer.pending > session.policy.max_event_bytes
-        and not stream.is_over
-        and stream.leg is not None
-    ):
+def _stop_at_large_event(session: Session, stream: Stream) -> None:
+    if not stream.is_over and stream.leg is not None:
         restarting.restart(session, stream, _too_large(stream), [])
 
 

@@ -64,6 +64,8 @@ def client_headers(session: Session, headers: Headers) -> Headers:
     """An answer's headers with the session id that the client knows; none is added (design, 10)."""
     if http.find(headers, http.SESSION_ID) is not None:
         headers = http.with_value(headers, http.SESSION_ID, session.visible_id)
+    if session.policy.advertise_epoch:
+        return http.with_value(headers, session.policy.epoch_header, b"%d" % session.current.number)
     if len(session.generations) > 1:
         headers = http.without(headers, (session.policy.epoch_header,))  # R39
     return headers
@@ -115,9 +117,10 @@ def deliver(session: Session, stream: Stream, data: bytes, count: int) -> None:
     journal.append(Entry(numbering.next_position, count, numbering.next_cursor, data))
     numbering.advance(count)
     stream.relayed += count
-    session.do(Relayed(count))
+    steps = session.steps
+    steps.append(Relayed(count))
     if stream.client is ClientHalf.ATTACHED and stream.exchange is not None:
-        session.do(Write(stream.exchange, data))
+        steps.append(Write(stream.exchange, data))
         stream.last_write_at = session.now
         journal.written_to = numbering.next_position
     if journal.size > session.policy.journal_stream_bytes or journal.is_exceeding:
@@ -187,7 +190,13 @@ def respond(
 
 
 def fail(session: Session, stream: Stream, code: int, reason: str) -> None:
-    """End a stream with a JSON-RPC error for each request that is still owed an answer (G3)."""
+    """End a stream with a JSON-RPC error for each request that is still owed an answer (G3).
+
+    Inside an answer that is passed on as it comes there is no place for one: it is broken off (R34).
+    """
+    if stream.up is Up.OPAQUE:
+        abort(session, stream)
+        return
     end_leg(session, stream)
     errors = [*stream.withheld, *(error(stream, owed, code, reason) for owed in stream.open_owed)]
     session.move_stream(stream, UpInput.FAILED)
@@ -288,14 +297,14 @@ def left(session: Session, exchange: int) -> None:
     else:
         stream.move_client(ClientInput.LEFT_WITHOUT_ID)
     session.clear_timer("wait", stream.handle)
-    if stream.up is Up.WAITING and stream.client is ClientHalf.DONE:
+    if stream.up in (Up.WAITING, Up.VOID) and stream.client is ClientHalf.DONE:
         _abandon(session, stream)
         return
     adjust_flow(session, stream)
 
 
 def _abandon(session: Session, stream: Stream) -> None:
-    """Nobody waits for a request that was never sent: it will not be."""
+    """Nobody waits for a request that is to be sent, or sent again: it will not be."""
     session.move_stream(stream, UpInput.FAILED)
     session.set_timer("retain", stream.handle, session.policy.retain_s)
 
@@ -385,12 +394,15 @@ def keep_alive(session: Session, exchange: int) -> None:
     if stream.up is Up.OPAQUE:
         idle = 0.0  # a comment inside an answer that is passed on would be part of it
     elif idle >= session.policy.keepalive_s - _NEARLY_S:
-        user_agent = http.find(stream.head.headers, b"user-agent") or b""
-        is_java = user_agent.lower().startswith(_JAVA)  # each blank line costs it a unit of demand (W13)
-        session.do(Write(exchange, sse.KEEPALIVE_ONE_LINE if is_java else sse.KEEPALIVE))
+        session.do(Write(exchange, sse.KEEPALIVE_ONE_LINE if is_java(stream) else sse.KEEPALIVE))
         stream.last_write_at = session.now
         idle = 0.0
     session.set_timer("keepalive", exchange, session.policy.keepalive_s - idle)
+
+
+def is_java(stream: Stream) -> bool:
+    """Java's client: a blank line costs it a unit of demand, and `retry:` is an error to it (W13)."""
+    return (http.find(stream.caller.headers, b"user-agent") or b"").lower().startswith(_JAVA)
 
 
 def hold_expired(session: Session, stream: Stream) -> None:
@@ -450,6 +462,9 @@ def _bury(session: Session, stream: Stream) -> None:
 def cancel_due(session: Session, stream: Stream) -> None:
     """A cancelled request had its time to be answered all the same (R29)."""
     if stream.is_over or stream.open_owed:
+        return
+    if stream.up is Up.OPAQUE:
+        abort(session, stream)
         return
     end_leg(session, stream)
     session.move_stream(stream, UpInput.CANCELLED)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from epochgate.core.http import Headers
+from epochgate.core.http import Headers, fields
 from epochgate.core.jsontext import Members, has_unique_keys, read_array, read_object, read_string
 from epochgate.core.verdict import Match
 
@@ -53,6 +53,8 @@ def _is_usable(stated: bytes | None) -> bool:
 
 def stated_in_headers(headers: Headers, name: bytes) -> bytes | None:
     """The value of the header called `name` (lower case); CONFLICT if it stands twice, unequal."""
+    if name not in fields(headers):
+        return None
     values = {value.strip() for key, value in headers if key.lower() == name} - {b""}
     return _agreed(values)
 

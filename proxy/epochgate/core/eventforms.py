@@ -26,7 +26,18 @@ class Form:
     `out` takes a cursor and what stands after `after`.
     """
 
-    __slots__ = ("after", "begin", "blank", "end", "has_cr", "line_count", "out", "separator")
+    __slots__ = (
+        "after",
+        "begin",
+        "blank",
+        "end",
+        "has_cr",
+        "head",
+        "line_count",
+        "next_head",
+        "out",
+        "separator",
+    )
 
     def __init__(self, before: bytes | None, after: bytes, end: bytes) -> None:
         self.end, self.has_cr = end, end == b"\r\n"
@@ -37,6 +48,8 @@ class Form:
         self.line_count = self.separator.count(b"\n") + (0 if before is None else after.count(b"\n"))
         kept = b"" if before is None else self.begin[: self.begin.index(b"id:")] + self.after[len(end) :]
         self.out = b"id: %d" + end + kept + b"%b" + self.blank
+        self.head = b"id: %d" + end + self.begin  # for events without an upstream id
+        self.next_head = self.blank + self.head
 
     def count(self, block: bytes) -> int:
         """The number of events in a block that begins and ends in this form, 0 if others are in it."""

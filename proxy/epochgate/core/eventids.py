@@ -11,6 +11,7 @@ import re
 from epochgate.core import sse
 from epochgate.core.verdict import IdStep
 
+_PLAIN = b"%d"
 _NUMBER = re.compile(rb"(?:(.*)_)?(0|[1-9][0-9]{0,18})", re.DOTALL)
 _LEARNED_STEPS = 3  # fewer could be chance
 _RECENT_BYTES = 256 * 1024  # of upstream blocks kept to recognise an event that comes again
@@ -36,9 +37,14 @@ class EventIds:
 
     def saw(self, ids: list[bytes], block: bytes) -> None:
         """Learn from the ids of a block that was relayed; the block is kept by reference."""
-        for event_id in ids if self._is_stepping else ():
-            self._learn(event_id)
+        if self._is_stepping and not self._learn_run(ids):
+            for event_id in ids:
+                self._learn(event_id)
         self.last = ids[-1]
+        self.remember(block)
+
+    def remember(self, block: bytes) -> None:
+        """Recognise these events when they come again; nothing else is learned from them."""
         self._recent.append(block)
         self._recent_bytes += len(block)
         while self._recent_bytes > _RECENT_BYTES and len(self._recent) > 1:
@@ -59,6 +65,18 @@ class EventIds:
         if number <= self._number:
             return IdStep.RESET
         return IdStep.NEXT if number == self._number + 1 else IdStep.GAP
+
+    def _learn_run(self, ids: list[bytes]) -> bool:
+        """Learn from a whole block, if its ids are plain integers that go on from the last one."""
+        first = self._number + 1
+        if self._prefix is not None or self._number < 0 or ids[0] != b"%d" % first:
+            return False
+        last = self._number + len(ids)
+        if ids[-1] != b"%d" % last or ids != list(map(_PLAIN.__mod__, range(first, last + 1))):
+            return False
+        self._number = last
+        self._steps += len(ids)
+        return True
 
     def _learn(self, event_id: bytes) -> None:
         prefix, number = _read(event_id)

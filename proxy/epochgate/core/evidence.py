@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -64,6 +65,16 @@ def learn(stream: Stream, event: sse.Event) -> None:
     if stream.leg_kind is not Leg.UNBROKEN and stream.ids.step(event) not in (IdStep.NEXT, IdStep.UNJUDGED):
         return
     stream.ids.saw([event.id], event.raw)
+
+
+def learn_from(stream: Stream, event: sse.Event, readings: Sequence[Reading]) -> None:
+    """Take the id of a message that was accepted. On a leg that broke, only what carries a stamp of
+    this stream moves the resume's cursor: some servers replay other streams beside it (R6)."""
+    is_own = any(reading.claim in (Claim.ANSWER, Claim.PROGRESS) for reading in readings)
+    if stream.leg_kind is Leg.UNBROKEN or is_own or not stream.is_request:
+        learn(stream, event)
+    elif event.id:
+        stream.ids.remember(event.raw)
 
 
 def note_answer(session: Session, stream: Stream, reading: Reading) -> None:

@@ -42,6 +42,7 @@ class Generation:
     is_gone: bool = False
     has_state: bool = False  # it completed a call of a tool that is not read-only (R21)
     is_ended: bool = False  # a DELETE was sent, or another generation lives under its upstream id
+    cookies: dict[bytes, bytes] = field(default_factory=dict)  # of heals: a balancer's affinity (W16)
     cancels_open: int = 0  # a DELETE must not overtake them
     last_sign_of_life: float = 0.0
 

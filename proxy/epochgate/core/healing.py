@@ -120,6 +120,7 @@ def _compare(session: Session, run: Heal, outcome: Outcome) -> None:
         epoch.stated_in_headers(outcome.headers, session.policy.epoch_header),
     )
     run.new = Generation(session.current.number + 1, upstream_id, stated, last_sign_of_life=session.now)
+    run.new.cookies = session.current.cookies | http.set_cookies(outcome.headers)
     if comparison.incompatible:
         restarting.end_upstream(session, run.new)
         _give_up(session, run, comparison.incompatible)
@@ -266,6 +267,7 @@ def _committed(session: Session, run: Heal, old: Generation) -> None:
     ):
         standalone.move_to(session, session.current)
     session.pending_mark = Restart(run.trigger, session.current.number, 0, reissued=False)
+    _tell_server(session, run)
     _tell(session)
     for stream in waiting:
         release(session, stream)
@@ -286,6 +288,14 @@ def release(session: Session, stream: Stream) -> None:
         owed.state = state
     stream.failing_since = None
     answers.send_post(session, stream)
+
+
+def _tell_server(session: Session, run: Heal) -> None:
+    """The one notification that may be sent for the client after a heal (R37)."""
+    if session.has_changed_roots:
+        session.has_changed_roots = False
+        body = jsonrpc.notification("notifications/roots/list_changed", {})
+        session.inquire(run.head, session.current, body, None, _nothing)
 
 
 def _tell(session: Session) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 Headers = tuple[tuple[bytes, bytes], ...]
 
@@ -11,18 +11,36 @@ PROTOCOL_VERSION = b"mcp-protocol-version"
 LAST_EVENT_ID = b"last-event-id"
 
 
+class _Looked:
+    """The headers looked at last, by name: most heads are asked several things in a row."""
+
+    __slots__ = ("fields", "headers")
+
+    def __init__(self) -> None:
+        self.headers: Headers = ()
+        self.fields: dict[bytes, bytes] = {}
+
+
+_LOOKED = _Looked()
+
+
+def fields(headers: Headers) -> Mapping[bytes, bytes]:
+    """The first value of each name, in lower case. Valid until other headers are looked at."""
+    if headers is not _LOOKED.headers:
+        _LOOKED.fields = {key.lower(): value for key, value in reversed(headers)}
+        _LOOKED.headers = headers
+    return _LOOKED.fields
+
+
 def find(headers: Headers, name: bytes) -> bytes | None:
     """The value of the first header called `name` (given in lower case), or None."""
-    for key, value in headers:
-        if len(key) == len(name) and key.lower() == name:
-            return value
-    return None
+    return fields(headers).get(name)
 
 
 def without(headers: Headers, names: Iterable[bytes]) -> Headers:
     """The headers less those called one of `names` (given in lower case)."""
-    removed = frozenset(names)
-    return tuple(pair for pair in headers if pair[0].lower() not in removed)
+    removed = names if isinstance(names, frozenset) else frozenset(names)
+    return tuple([pair for pair in headers if pair[0].lower() not in removed])
 
 
 def with_value(headers: Headers, name: bytes, value: bytes) -> Headers:
@@ -39,6 +57,24 @@ def with_value(headers: Headers, name: bytes, value: bytes) -> Headers:
     if not is_placed:
         out.append((name, value))
     return tuple(out)
+
+
+def set_cookies(headers: Headers) -> dict[bytes, bytes]:
+    """The cookies that an answer sets, name to value, whatever their attributes."""
+    found: dict[bytes, bytes] = {}
+    for key, value in headers:
+        if key.lower() == b"set-cookie":
+            name, _, rest = value.partition(b"=")
+            found[name.strip()] = rest.partition(b";")[0].strip()
+    return found
+
+
+def with_cookies(headers: Headers, cookies: Mapping[bytes, bytes]) -> Headers:
+    """The headers with these cookies in the place of the client's own of the same names (W16)."""
+    own = [pair.strip() for key, value in headers if key.lower() == b"cookie" for pair in value.split(b";")]
+    kept = [pair for pair in own if pair and pair.partition(b"=")[0].strip() not in cookies]
+    both = b"; ".join([*kept, *(b"%b=%b" % pair for pair in cookies.items())])
+    return (*without(headers, (b"cookie",)), (b"Cookie", both))
 
 
 def media_type(headers: Headers) -> bytes:

@@ -30,7 +30,7 @@ from epochgate.core.inquiry import Inquiry, Outcome
 from epochgate.core.jsonrpc import Kind, Message
 from epochgate.core.jsontext import read_string
 from epochgate.core.records import CancelRecord, EndRecord, OwedRecord
-from epochgate.core.states import INTAKE, ClientAsk, Does, SessionInput, SessionState, Up, look_up
+from epochgate.core.states import INTAKE, ClientAsk, ClientHalf, Does, SessionInput, SessionState, Up, look_up
 from epochgate.core.stream import Kind as StreamKind
 from epochgate.core.stream import Owed, OwedState, Stream
 from epochgate.core.upward import headers_of_post, make_owed
@@ -189,8 +189,12 @@ def _note_notifications(session: Session, event: PostArrived, messages: tuple[Me
     for message in messages:
         if message.method == "notifications/initialized":
             session.has_initialized = True
-        if message.cancels is not None and session.state is not SessionState.LIVE:
+        if session.state is SessionState.LIVE:
+            continue
+        if message.cancels is not None:
             _cancel(session, message)
+        if message.method == "notifications/roots/list_changed":
+            session.has_changed_roots = True
 
 
 def _forward(session: Session, event: PostArrived, generation: Generation, raw: bytes) -> None:
@@ -245,7 +249,8 @@ def _take_cancel(session: Session, event: PostArrived, message: Message) -> None
     record = CancelRecord(session.visible_id, stream.handle, owed.id)
 
     def recorded() -> None:
-        if stream.leg is None or not message.is_rewritable:
+        was_sent = stream.leg is not None or stream.up in (Up.RETRY, Up.POLL)
+        if not was_sent or not message.is_rewritable:
             session.do(Respond(event.exchange, 202, (), b""))
             return
         _forward(session, event, stream.generation, jsonrpc.rewrite(message, cancels=owed.stamp))
@@ -325,6 +330,8 @@ def _stream(session: Session, event: GetArrived) -> None:
     held = session.standalone
     if held is None:
         standalone.open_for(session, event.exchange, event.head)
+    elif held.client is ClientHalf.UNBORN:
+        standalone.replace_waiting(session, held, event.exchange, event.head)
     elif (
         held.exchange is not None and session.now - held.last_attached_at < session.policy.takeover_interval_s
     ):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from epochgate.core import clientleg, epoch, heal, http, jsonrpc, restarting, sse
+from epochgate.core import clientleg, epoch, heal, http, jsonrpc, relaying, restarting, sse
 from epochgate.core.commands import (
     AbortAnswer,
     EndAnswer,
@@ -175,20 +175,26 @@ def _relay(session: Session, attempt: Opening) -> None:
     session.touch()
     if not attempt.has_client:
         return  # its idle limit will end it
-    headers = http.with_value(attempt.headers, http.SESSION_ID, session.visible_id)
+    headers = clientleg.client_headers(session, attempt.headers)
     if attempt.framer is None:
-        session.do(Respond(attempt.exchange, attempt.status, headers, attempt.body, attempt.reason))
+        body = attempt.body
+        if session.policy.advertise_epoch:
+            body = relaying.advertised(session, body)
+        session.do(Respond(attempt.exchange, attempt.status, headers, body, attempt.reason))
         return
     session.do(OpenAnswer(attempt.exchange, attempt.status, headers, attempt.reason))
-    session.do(EndAnswer(attempt.exchange, _without_ids(attempt.body)))
+    session.do(EndAnswer(attempt.exchange, _events(session, attempt.body)))
 
 
-def _without_ids(body: bytes) -> bytes:
+def _events(session: Session, body: bytes) -> bytes:
     """The events of the answer less the upstream's ids and priming: none leads anywhere (R10)."""
-    framer = sse.Framer()
-    kept = [
-        sse.without_fields(raw, (b"id",)) for raw in sse.split(framer.feed(body)) if sse.parse(raw).is_message
-    ]
+    kept: list[bytes] = []
+    for raw in sse.split(sse.Framer().feed(body)):
+        event = sse.parse(raw)
+        if event.is_message and event.data is not None:
+            is_result = session.policy.advertise_epoch and b'"protocolVersion"' in event.data
+            data = relaying.advertised(session, event.data) if is_result else event.data
+            kept.append(sse.without_fields(sse.with_data(event, data), (b"id",)))
     return b"".join(kept)
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 MARK = "dev.epochgate/restart"
 UNPROVEN = "dev.epochgate/unproven"
 _ESCAPED_KEY = re.compile(rb"\\u00[67]")  # a letter of a key, hidden from byte searches
+_TOKEN = b'"progressToken"'
 _OWN_EVENTS = (b"prime", b"close")  # of the Go server: framing, no messages
 _WORST = (Verdict.RESTART, Verdict.DROP, Verdict.RELAY)
 
@@ -42,36 +43,38 @@ def take_block(session: Session, stream: Stream, block: bytes) -> None:
 
 
 def _take_whole(session: Session, stream: Stream, block: bytes) -> bool:
-    if b'"id"' in block or b'"requestId"' in block or b'"error"' in block:
-        return False  # a response, a question, a cancel
+    generation = stream.generation
+    if b'"id"' in block or (generation.asked and b'"requestId"' in block):
+        return False  # a response or question; a question that is given up
     if b"\\u00" in block and _ESCAPED_KEY.search(block) is not None:
         return False
-    if not _is_epoch_usual(session, stream, block):
+    captured = generation.epoch
+    is_epoch_stated = captured.meta is not None or stream.header_epoch is not None
+    if is_epoch_stated and not _is_epoch_usual(session, stream, block):
         return False
     original = block
-    if b'"progressToken"' in block:
-        replaced = _with_token(stream, block)
-        if replaced is None:
+    tokens = stream.token_back
+    count = 0 if tokens is None else block.count(tokens[0])
+    if count != (block.count(_TOKEN) if count else _TOKEN in block):
+        return False  # a token that is not the stream's own
+    if count and tokens is not None:
+        if stream.owed[0].state is not OwedState.OPEN:
             return False
-        block = replaced
+        block = block.replace(*tokens)
     numbering = stream.numbering
     room = numbering.room or clientleg.ensure_room(session, stream)
-    first = numbering.next_cursor
-    stamped = sse.stamp_cursors(block, first)
+    stamped = sse.stamp_cursors(block, numbering.next_cursor)
     if stamped is not None:
-        data, count = stamped
-        ids = None
-    else:
-        restamped = sse.restamp_cursors(block, first)
-        if restamped is None:
+        if stamped[1] > room:
             return False
-        data, ids = restamped
-        count = len(ids)
-    if count > room:
+        clientleg.deliver(session, stream, *stamped)
+        return True
+    restamped = sse.restamp_cursors(block, numbering.next_cursor)
+    if restamped is None or len(restamped[1]) > room:
         return False
-    if ids is not None:
-        stream.ids.saw(ids, original)
-    clientleg.deliver(session, stream, data, count)
+    data, ids = restamped
+    stream.ids.saw(ids, original)
+    clientleg.deliver(session, stream, data, len(ids))
     return True
 
 
@@ -82,19 +85,9 @@ def _is_epoch_usual(session: Session, stream: Stream, block: bytes) -> bool:
         return False
     if captured.meta is None:
         return True
-    if stream.generation.number > 1:
+    if stream.generation.number > 1 or session.policy.advertise_epoch:
         return False
     return epoch.fast_equal_count(block, session.policy.epoch_keys, captured.meta)
-
-
-def _with_token(stream: Stream, block: bytes) -> bytes | None:
-    """The block with the client's progress token put back; None unless every token is this one."""
-    tokens = stream.token_back
-    if tokens is None or stream.owed[0].state is not OwedState.OPEN:
-        return None
-    if block.count(b'"progressToken"') != block.count(tokens[0]):
-        return None
-    return block.replace(*tokens)
 
 
 # --- one by one -------------------------------------------------------------------------------------
@@ -141,7 +134,7 @@ def _take_other(session: Session, stream: Stream, event: sse.Event, out: _Outgoi
     """Priming is swallowed, `retry:` goes on, a foreign event type passes on a leg that never broke."""
     if event.id is not None:
         evidence.learn(stream, event)
-    if event.retry is not None and stream.exchange is not None and not stream.is_over:
+    if event.retry is not None and stream.exchange is not None and not clientleg.is_java(stream):
         out.flush()
         session.do(Write(stream.exchange, b"retry: %d\n\n" % event.retry))
     is_foreign_type = event.name not in (b"", b"message", *_OWN_EVENTS) and bool(event.data)
@@ -163,7 +156,7 @@ def _take_message(session: Session, stream: Stream, event: sse.Event, out: _Outg
         out.flush()
         restarting.restart(session, stream, ruling, readings)
         return False
-    evidence.learn(stream, event)
+    evidence.learn_from(stream, event, readings)
     if ruling.verdict is Verdict.DROP:
         session.do(Dropped(ruling.reason))
         return True
@@ -216,9 +209,18 @@ def _outgoing(session: Session, stream: Stream, reading: Reading) -> bytes:
             raw = questions.relayed(session, stream, message)
         case Claim.PLAIN if message.cancels is not None:
             raw = questions.cancelled(session, stream, message)
+    if session.policy.advertise_epoch:
+        return advertised(session, raw) if reading.stated is not None else raw
     if stream.generation.number > 1:
         raw = jsonrpc.without_meta(raw, session.policy.epoch_keys)
     return raw
+
+
+def advertised(session: Session, raw: bytes) -> bytes:
+    """The message with the proxy's own epoch, the generation, in the place of the server's (R39)."""
+    keys = session.policy.epoch_keys
+    raw = jsonrpc.without_meta(raw, keys)
+    return jsonrpc.with_meta(raw, keys[0], b"%d" % session.current.number)
 
 
 def _restored(message: Message, stamp: bytes, own: bytes, **place: bytes) -> bytes:

@@ -58,7 +58,7 @@ def restart(session: Session, stream: Stream, ruling: Ruling, readings: list[Rea
         return
     session.do(Judged("upstream", stream.kind.value, ruling.verdict.value, ruling.reason, stream.exchange))
     clientleg.end_leg(session, stream)
-    if ruling.verdict is Verdict.FAIL:
+    if ruling.verdict is Verdict.FAIL or stream.up is Up.OPAQUE:
         clientleg.fail(session, stream, OUTCOME_UNKNOWN, ruling.reason)
         stream_over(session, stream)
         return

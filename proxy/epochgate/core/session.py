@@ -74,6 +74,7 @@ class Session:
         self.initialize_result_raw = b""
         self.client_version = ""  # the revision that the client asked for
         self.has_initialized = False
+        self.has_changed_roots = False  # told while no server session was there to hear it (R37)
         self.target = b""
         self.accepted: dict[bytes, RequestHead] = {}  # fingerprint -> last accepted head (R32)
         self.last_head: RequestHead | None = None
@@ -111,7 +112,7 @@ class Session:
         self.drain_until: float | None = None
         self.open_deletes = 0
         self._deferred: list[Callable[[], None]] = []
-        self._steps: list[Step] = []
+        self.steps: list[Step] = []
         self._durable: dict[int, Callable[[], None]] = {}
         self._next_number = 1
 
@@ -164,12 +165,15 @@ class Session:
             self._settle(leg, use, use.read(data))
         elif use is not None:
             opening.read(self, use, data)
-        return self._take_steps()
+        if self.finished:
+            return self._take_steps()
+        steps, self.steps = self.steps, []
+        return steps
 
     def _take_steps(self) -> list[Step]:
         while self.finished:
             clientleg.forget(self, self.finished.pop())
-        steps, self._steps = self._steps, []
+        steps, self.steps = self.steps, []
         return steps
 
     def next_deadline(self) -> float | None:
@@ -188,7 +192,7 @@ class Session:
         return read_initialize_result(self.initialize_result_raw) or InitializeResult()
 
     def do(self, step: Step) -> None:
-        self._steps.append(step)
+        self.steps.append(step)
 
     def open_answer(self, exchange: int, headers: Headers, reason: bytes | None = None) -> None:
         """Begin an SSE answer, unless that was done while its caller was asked about (R32)."""
@@ -199,10 +203,10 @@ class Session:
 
     def end_answer(self, exchange: int) -> None:
         """End an answer; what was written to it last goes out in one write with the final chunk."""
-        for at in range(len(self._steps) - 1, -1, -1):
-            step = self._steps[at]
+        for at in range(len(self.steps) - 1, -1, -1):
+            step = self.steps[at]
             if isinstance(step, Write) and step.exchange == exchange:
-                del self._steps[at]
+                del self.steps[at]
                 self.do(EndAnswer(exchange, step.data))
                 return
             if not isinstance(step, Fact):

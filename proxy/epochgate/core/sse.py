@@ -277,14 +277,28 @@ def stamp_cursors(block: bytes, first: int) -> tuple[bytes, int] | None:
     """
     for form in PLAIN_FORMS:
         if block.startswith(form.begin) and block.endswith(form.blank):
-            count = form.count(block)
-            if count == 1:
-                return b"id: %d%b%b" % (first, form.end, block), 1
-            bodies = block.split(form.blank)
-            bodies.pop()
-            stamped = b"".join([form.out % pair for pair in enumerate(bodies, first)])
-            return (stamped, count) if count else None
+            return _stamp(block, form, first)
     return None
+
+
+def _stamp(block: bytes, form: Form, first: int) -> tuple[bytes, int] | None:
+    """The block is split where its events begin; as many line ends as their forms have prove that
+    nothing else stands in it."""
+    bodies = block.split(form.separator)
+    count = len(bodies)
+    if block.count(b"\n") != count * form.line_count:
+        return None
+    if form.has_cr and block.count(b"\r") != block.count(b"\n"):
+        return None
+    if not form.has_cr and b"\r" in block:
+        return None
+    if count == 1:
+        return b"id: %d%b%b" % (first, form.end, block), 1
+    parts = [b""] * (2 * count)
+    parts[1::2] = bodies
+    parts[2::2] = map(form.next_head.__mod__, range(first + 1, first + count))
+    parts[0] = b"id: %d%b" % (first, form.end)
+    return b"".join(parts), count
 
 
 def restamp_cursors(block: bytes, first: int) -> tuple[bytes, list[bytes]] | None:
@@ -295,18 +309,12 @@ def restamp_cursors(block: bytes, first: int) -> tuple[bytes, list[bytes]] | Non
     form = _find_id_form(block)
     if form is None or not form.count(block) or b"\0" in block:
         return None
-    bodies = block.split(form.blank)
-    bodies.pop()
-    skip = len(form.begin)
-    ids: list[bytes] = []
-    events: list[bytes] = []
-    for cursor, body in enumerate(bodies, first):
-        upstream_id, found, rest = body[skip:].partition(form.after)
-        if not found:
-            return None
-        ids.append(upstream_id)
-        events.append(form.out % (cursor, rest))
-    return b"".join(events), ids
+    bodies = block[len(form.begin) : -len(form.blank)].split(form.separator)
+    ids, found, rests = zip(*[body.partition(form.after) for body in bodies], strict=True)
+    if b"" in found:
+        return None
+    stamped = map(form.out.__mod__, zip(range(first, first + len(rests)), rests, strict=True))
+    return b"".join(stamped), list(ids)
 
 
 def _find_id_form(block: bytes) -> Form | None:

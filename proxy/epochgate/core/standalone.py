@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from epochgate.core import classify, clientleg, http, restarting, sse
-from epochgate.core.commands import Counted, EndAnswer
+from epochgate.core import classify, clientleg, http, jsonrpc, restarting, sse
+from epochgate.core.commands import Counted, EndAnswer, Respond
 from epochgate.core.events import LegEnd, RequestHead
 from epochgate.core.generation import Generation
 from epochgate.core.states import ClientHalf, ClientInput, Up, UpInput
@@ -31,6 +31,17 @@ def open_for(session: Session, exchange: int, head: RequestHead) -> None:
     session.exchanges[exchange] = stream
     session.standalone = stream
     _send(session, stream)
+
+
+def replace_waiting(session: Session, stream: Stream, exchange: int, head: RequestHead) -> None:
+    """A second GET before the server answered the first: the newer one waits for it (R35)."""
+    if stream.exchange is not None:
+        headers = ((b"Content-Type", b"text/plain; charset=utf-8"), (b"Retry-After", b"5"))
+        older = clientleg.release(session, stream)
+        session.do(Respond(older, 409, headers, b"a newer request took this one's place"))
+    stream.caller = head
+    stream.exchange = exchange
+    session.exchanges[exchange] = stream
 
 
 def move_to(session: Session, generation: Generation) -> None:
@@ -160,7 +171,7 @@ def take_over(session: Session, exchange: int) -> None:
     before: list[bytes] = []
     older = stream.predecessor
     while older is not None:
-        before = older.journal.after(older.journal.written_to - 1) + before
+        before = _without_questions(older.journal.after(older.journal.written_to - 1)) + before
         older.journal.written_to = older.numbering.next_position
         older = older.predecessor
     clientleg.attach(session, stream, exchange, stream.journal.written_to - 1, before=b"".join(before))
@@ -172,9 +183,19 @@ def attach(session: Session, stream: Stream, exchange: int, position: int) -> No
     if newest is stream:
         clientleg.attach(session, stream, exchange, position)
         return
-    rest = stream.journal.after(position)
+    rest = _without_questions(stream.journal.after(position))
     between = stream.successor
     while between is not None and between is not newest:
-        rest += between.journal.after(-1)
+        rest += _without_questions(between.journal.after(-1))
         between = between.successor
     clientleg.attach(session, newest, exchange, -1, before=b"".join(rest))
+
+
+def _without_questions(blocks: list[bytes]) -> list[bytes]:
+    """Events of a dead generation less its questions, whose answers could go nowhere (R12)."""
+    return [
+        raw
+        for block in blocks
+        for raw in (sse.split(block) if b'"id"' in block else [block])
+        if jsonrpc.read_message(sse.parse(raw).data or b"").kind is not jsonrpc.Kind.REQUEST
+    ]

@@ -15,7 +15,7 @@ from epochgate.core.stream import Owed, Stream
 if TYPE_CHECKING:
     from epochgate.core.session import Session
 
-_REPLACED = (http.SESSION_ID, http.LAST_EVENT_ID, b"accept-encoding")
+_REPLACED = frozenset((http.SESSION_ID, http.LAST_EVENT_ID, b"accept-encoding"))
 _OF_A_BODY = (b"content-type", b"content-encoding", b"content-language", b"content-md5", b"expect")
 _DIGESTS = frozenset(
     (
@@ -71,6 +71,8 @@ def headers_of_own_post(head: RequestHead, generation: Generation | None) -> Hea
 
 
 def _in_session(headers: Headers, generation: Generation) -> Headers:
+    if generation.cookies:
+        headers = http.with_cookies(headers, generation.cookies)
     return (*headers, (b"Mcp-Session-Id", generation.upstream_id), (b"Accept-Encoding", b"identity"))
 
 
@@ -117,10 +119,11 @@ def _stamp(session: Session, stream: Stream, message: Message) -> Owed:
 def _can_be_stamped(session: Session, stream: Stream, message: Message) -> bool:
     if session.policy.stamp is Stamps.OFF or not message.is_rewritable or message.id is None:
         return False
-    if any(name.lower() in _DIGESTS for name, _ in stream.head.headers):
+    if not _DIGESTS.isdisjoint(http.fields(stream.head.headers)):
         return False
-    texts = (message.id,) if message.token is None else (message.id, message.token)
-    return all(jsonrpc.id_type(text) is not IdType.OTHER for text in texts)
+    if jsonrpc.id_type(message.id) is IdType.OTHER:
+        return False
+    return message.token is None or jsonrpc.id_type(message.token) is not IdType.OTHER
 
 
 def _draw(session: Session, generation: Generation, text: bytes) -> bytes:

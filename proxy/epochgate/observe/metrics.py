@@ -148,6 +148,7 @@ class Metrics:
         self._gauges: dict[tuple[str, ...], Gauge] = {}
         self._histograms: dict[tuple[str, ...], Histogram] = {}
         self._count: Callable[[], Population] = dict
+        self._before_refresh: list[Callable[[], None]] = []
         for metric in METRICS:
             self._add(metric)
         ProcessCollector(registry=self._registry)
@@ -189,8 +190,14 @@ class Metrics:
         """
         self._count = count
 
+    def before_refresh(self, prepare: Callable[[], None]) -> None:
+        """Call `prepare` at the beginning of each `refresh`."""
+        self._before_refresh.append(prepare)
+
     def refresh(self) -> None:
         """Count the populations anew; on the thread that changes them."""
+        for prepare in self._before_refresh:
+            prepare()
         counted = self._count()
         for key, gauge in self._gauges.items():
             if key[0] in ("sessions", "streams") and len(key) > 1:

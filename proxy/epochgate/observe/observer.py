@@ -36,13 +36,14 @@ class Observer:
         self.metrics = metrics
         self.log = log
         self._access = access
-        self._relayed = metrics.counter("relayed_events")
+        self.relayed = 0  # events relayed since the last scrape: counting each read would show
+        metrics.before_refresh(self._count_relayed)
 
     def saw(self, session: str, step: Fact) -> None:
         """Count and log a fact about the session with this hash."""
         match step:
             case Relayed():
-                self._relayed.inc(step.events)
+                self.relayed += step.events
             case Judged():
                 self._judged(session, step)
             case Dropped():
@@ -73,6 +74,10 @@ class Observer:
                 self.log.info("upstream failed", session=session, kind=step.kind)
             case _:
                 assert_never(step)
+
+    def _count_relayed(self) -> None:
+        relayed, self.relayed = self.relayed, 0
+        self.metrics.counter("relayed_events").inc(relayed)
 
     def request_ended(
         self,

@@ -133,7 +133,14 @@ class Driver:
         self._is_busy = True
         try:
             for step in self.core.read(leg, data, self._gateway.loop.time()):
-                self._perform(step)
+                if type(step) is do.Write:
+                    exchange = self._exchanges.get(step.exchange)
+                    if exchange is not None:
+                        exchange.write(step.data)
+                elif type(step) is do.Relayed:
+                    self._gateway.observer.relayed += step.events
+                else:
+                    self._perform(step)
             self._is_busy = False
         finally:
             if self._is_busy:

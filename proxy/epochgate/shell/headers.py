@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from hashlib import blake2s
 from http import HTTPStatus
 
-from epochgate.core.http import Headers, find
+from epochgate.core.http import Headers, fields, find, without
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -89,8 +89,9 @@ class Forwarding:
         """
         if self.is_trusted(peer):
             return _append_hop(headers, peer.encode(), host, proto)
-        own = tuple(pair for pair in headers if pair[0].lower() not in _FORWARDED)
-        return own + _truth(peer.encode(), host, proto)
+        if not _FORWARDED.isdisjoint(fields(headers)):
+            headers = without(headers, _FORWARDED)
+        return headers + _truth(peer.encode(), host, proto)
 
 
 def _truth(peer: bytes, host: bytes, proto: bytes) -> Headers:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
 import os
 import resource
@@ -50,6 +51,9 @@ def run(settings: Settings) -> int:
     log = _make_logger(settings, pipe)
     logging.basicConfig(handlers=[LibraryLines(log)], level=logging.WARNING, force=True)
     raise_descriptor_limit()
+    # What was imported stays: the collector need not look at it again and again.
+    gc.collect()
+    gc.freeze()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_serve(settings, Observer(metrics, log, settings.access_log)))

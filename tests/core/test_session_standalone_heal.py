@@ -1,0 +1,128 @@
+"""The standalone stream across a heal: what the old one journalled stays due (R12, R24)."""
+
+from __future__ import annotations
+
+from tests.core.messages import ask, event, log, result
+from tests.core.playbook import quiet
+from tests.core.scenes import listening, say, texts
+
+
+def test_a_lost_session_is_healed_while_somebody_listens() -> None:
+    play, exchange, leg = listening(epoch=7)
+    play.send(leg, event(log("a", 7), 1))
+    play.cut(leg)
+    play.refuse(play.leg("GET"), 404)
+    play.heal(epoch=8)
+    again = play.leg("GET")
+    assert (again.session_id, again.last_event_id) == (b"up-2", None)
+    play.open(again)
+    play.send(again, event(log("b", 8), 1))
+
+    assert [word for word in texts(exchange) if word in "ab"] == ["a", "b"]
+    assert exchange.is_open
+
+
+def test_it_is_reopened_before_the_commit_and_lists_may_have_changed() -> None:
+    """Design, section 8: `list_changed` for each capability that declares it."""
+    play, exchange, _ = listening()
+    call = play.call(token=1)
+    leg = play.leg("tools/call")
+    play.open(leg)
+    play.cut(leg)
+    play.heal()
+    again = play.leg("tools/call")
+    get = play.sent("GET")[-1]
+
+    assert get.session_id == b"up-2"
+    assert get.number < again.number
+    assert texts(exchange) == ["notifications/tools/list_changed"]
+    play.answer(again, result(again.id))
+    assert call.answer["id"] == 5
+
+
+def test_after_a_heal_what_the_old_one_journalled_comes_first() -> None:
+    """R12: successors of standalone streams follow, they do not replace."""
+    play, first, leg = listening()
+    say(play, leg, "a")
+    play.leave(first)
+    say(play, leg, "b", "c")
+    play.call(token=1)
+    call = play.leg("tools/call")
+    play.open(call)
+    play.cut(call)
+    play.heal()
+    new = play.sent("GET")[-1]
+    assert new.session_id == b"up-2"
+    play.open(new)
+    say(play, new, "d")
+
+    second = play.get(first.last_id)
+    say(play, new, "e")
+
+    assert [word for word in texts(first, second) if len(word) == 1] == ["a", "b", "c", "d", "e"]
+
+
+def test_a_plain_get_after_a_heal_gets_it_too() -> None:
+    """R12: what was journalled but never written to any leg."""
+    play, first, leg = listening()
+    play.leave(first)
+    say(play, leg, "b")
+    play.call(token=1)
+    call = play.leg("tools/call")
+    play.open(call)
+    play.cut(call)
+    play.heal()
+    play.open(play.sent("GET")[-1])
+
+    second = play.get()
+
+    assert [word for word in texts(second) if len(word) == 1] == ["b"]
+
+
+def test_the_server_says_the_session_is_gone_on_a_reopen() -> None:
+    play, exchange, leg = listening()
+    play.cut(leg)
+    quiet(play, 2)
+    play.refuse(play.leg("GET"), 404)
+
+    assert play.has_leg("initialize")
+    assert exchange.is_open
+
+
+def test_a_question_of_a_dead_generation_is_not_replayed() -> None:
+    """R12: a leg drains the old journal less requests of the dead generation."""
+    play, first, leg = listening()
+    say(play, leg, "a")
+    play.leave(first)
+    play.send(leg, event(ask(0)))
+    say(play, leg, "b")
+    play.call(token=1)
+    call = play.leg("tools/call")
+    play.open(call)
+    play.cut(call)
+    play.heal()
+    play.open(play.sent("GET")[-1])
+
+    second = play.get(first.last_id)
+
+    assert [one for one in second.messages if one.get("method") == "elicitation/create"] == []
+    assert "b" in texts(second)
+
+
+def test_a_get_during_a_heal_is_primed_at_once_and_served_after_it() -> None:
+    """R24, section 2: HEALING."""
+    play, first, _ = listening()
+    play.leave(first)
+    play.call(token=1)
+    call = play.leg("tools/call")
+    play.open(call)
+    play.cut(call)
+    second = play.get()
+    assert second.status == 200
+
+    play.heal()
+    new = play.sent("GET")[-1]
+    assert new.session_id == b"up-2"
+    play.open(new)
+    say(play, new, "x")
+    assert "x" in texts(second)
