@@ -9,7 +9,19 @@ import pytest
 from tests.conftest import IS_LONG
 from tests.support.client import PRIMED, Client, Json, Truncated
 from tests.support.proxy import guarding
-from tests.support.server import Epochs, Ids, Leg, McpServer, Play, chunk, honest, rejoin, serving, until, whole
+from tests.support.server import (
+    Epochs,
+    Ids,
+    Leg,
+    McpServer,
+    Play,
+    chunk,
+    honest,
+    rejoin,
+    serving,
+    until,
+    whole,
+)
 
 STEPS = 8
 JSON = [("content-type", "application/json")]
@@ -173,8 +185,8 @@ async def test_a_server_that_closes_idle_connections_at_once_costs_no_call() -> 
     """W2: servers close an idle connection just when it would be used again."""
 
     async def play(leg: Leg) -> None:
-        result = b'{"jsonrpc":"2.0","id":%d,"result":{"n":%d}}' % (leg.run.id, leg.run.number)  # type: ignore[str-bytes-safe]
-        await leg.peer.send(whole(200, JSON, result))
+        result = f'{{"jsonrpc":"2.0","id":{leg.run.id},"result":{{"n":{leg.run.number}}}}}'
+        await leg.peer.send(whole(200, JSON, result.encode()))
         await leg.cut()  # no `Connection: close` told of it
 
     server = McpServer(play)
@@ -193,7 +205,9 @@ async def test_a_client_that_leaves_before_a_json_answer_leaves_nothing_behind()
     async def play(leg: Leg) -> None:
         is_called.set()
         await go_on.wait()
-        await leg.peer.send(whole(200, JSON, b'{"jsonrpc":"2.0","id":%s,"result":{}}' % str(leg.run.id).encode()))
+        await leg.peer.send(
+            whole(200, JSON, b'{"jsonrpc":"2.0","id":%s,"result":{}}' % str(leg.run.id).encode())
+        )
 
     server = McpServer(play)
     async with serving(server), guarding(server.port, retain="0.05s", hold="0.05s") as proxy:
@@ -218,11 +232,14 @@ async def test_a_retry_of_the_server_reaches_the_client_as_it_is() -> None:
         await leg.answer()
         await leg.end()
 
-    async with serving(McpServer(play)) as server, guarding(server.port) as proxy:
-        async with Client(proxy.port) as client:
-            await client.open()
-            body = await (await client.call()).read()
-            assert body.count(b"retry: 1234\n") == 1
+    async with (
+        serving(McpServer(play)) as server,
+        guarding(server.port) as proxy,
+        Client(proxy.port) as client,
+    ):
+        await client.open()
+        body = await (await client.call()).read()
+        assert body.count(b"retry: 1234\n") == 1
 
 
 async def test_a_server_that_polls_is_polled_by_the_proxy_and_the_client_leg_stays_open() -> None:
@@ -262,25 +279,31 @@ async def test_a_quiet_stream_is_kept_alive_with_comments_between_events() -> No
         await leg.answer()
         await leg.end()
 
-    async with serving(McpServer(play)) as server, guarding(server.port, keepalive="0.05s") as proxy:
-        async with Client(proxy.port) as client:
-            await client.open()
-            answer = await client.call()
-            assert text_of(await answer.next_message()) == "run 1 step 1"
-            for _ in range(3):
-                event = await answer.next_event()
-                assert event is not None
-                assert event.raw == b": keepalive\n\n"
-            go_on.set()
-            assert text_of(await answer.next_message()) == "run 1 done"
+    async with (
+        serving(McpServer(play)) as server,
+        guarding(server.port, keepalive="0.05s") as proxy,
+        Client(proxy.port) as client,
+    ):
+        await client.open()
+        answer = await client.call()
+        assert text_of(await answer.next_message()) == "run 1 step 1"
+        for _ in range(3):
+            event = await answer.next_event()
+            assert event is not None
+            assert event.raw == b": keepalive\n\n"
+        go_on.set()
+        assert text_of(await answer.next_message()) == "run 1 done"
 
 
 @pytest.mark.parametrize("play", [honest])
 @pytest.mark.parametrize("ids", list(Ids))
 async def test_an_undisturbed_call_costs_the_server_one_request(play: Play, ids: Ids) -> None:
-    async with serving(McpServer(play, rejoin, ids=ids)) as server, guarding(server.port) as proxy:
-        async with Client(proxy.port) as client:
-            await client.open()
-            before = len(server.requests)
-            await (await client.call()).read()
-            assert len(server.requests) == before + 1
+    async with (
+        serving(McpServer(play, rejoin, ids=ids)) as server,
+        guarding(server.port) as proxy,
+        Client(proxy.port) as client,
+    ):
+        await client.open()
+        before = len(server.requests)
+        await (await client.call()).read()
+        assert len(server.requests) == before + 1

@@ -96,15 +96,14 @@ def check(messages: list[Json], server: McpServer) -> None:
     assert len(answers) == 1
     assert answers[0]["id"] == 7
     runs: list[tuple[int, int]] = []
-    last_notice = 0
-    for at, one in enumerate(messages):
+    notices: list[int] = []  # how many of the runs' messages stood before each
+    for one in messages:
         if one.get("method") == "notifications/progress":
             _, run, _, step = one["params"]["message"].split()
             runs.append((int(run), int(step)))
         elif one.get("method") == "notifications/message":
-            last_notice = len(runs)
-        del at
-    behind = {run for run, _ in runs[last_notice:]}
+            notices.append(len(runs))
+    behind = {run for run, _ in runs[notices[-1] if notices else 0 :]}
     if "result" in answers[0]:
         behind.add(int(answers[0]["result"]["content"][0]["text"].split()[1]))
     else:
@@ -112,7 +111,7 @@ def check(messages: list[Json], server: McpServer) -> None:
     assert len(behind) <= 1, "a splice"
     steps = [step for _, step in runs]
     assert steps == sorted(set(steps)), "progress went back, or came twice"
-    if "result" in answers[0] and not last_notice:
+    if "result" in answers[0] and not notices:
         assert steps == list(range(1, STEPS + 1)), "something was lost"
     assert server.executions <= 2 + 2  # once after an unknown outcome, twice where it did not run
 
@@ -121,7 +120,12 @@ def check(messages: list[Json], server: McpServer) -> None:
 @pytest.mark.parametrize("version", [PRIMED, UNPRIMED])
 async def test_a_call_survives_whatever_happens(epochs: Epochs, version: str) -> None:
     async with serving(McpServer(epochs=epochs)) as server:
-        settings = {"resume_deadline": "1s", "resume_headers": "0.5s", "heal_deadline": "5s", "max_sessions": "100000"}
+        settings = {
+            "resume_deadline": "1s",
+            "resume_headers": "0.5s",
+            "heal_deadline": "5s",
+            "max_sessions": "100000",
+        }
         async with guarding(server.port, **settings) as proxy:
             for seed in range(RUNS // 5):
                 random = Random(f"{seed} {epochs} {version}")

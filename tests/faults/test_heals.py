@@ -137,12 +137,15 @@ async def test_a_heal_restores_the_log_level_and_subscriptions() -> None:
 
 async def test_a_prelude_is_played_before_the_call() -> None:
     server = McpServer(epochs=Epochs.NEVER, tools=({"name": "login"}, {"name": "work"}))
-    async with serving(server), guarding(server.port, replay_tools="login") as proxy:
-        async with Client(proxy.port) as client:
-            await client.open()
-            await (await client.call(1, "login")).messages()
-            server.evict()
-            await (await client.call(2, "work")).messages()
+    async with (
+        serving(server),
+        guarding(server.port, replay_tools="login") as proxy,
+        Client(proxy.port) as client,
+    ):
+        await client.open()
+        await (await client.call(1, "login")).messages()
+        server.evict()
+        await (await client.call(2, "work")).messages()
     assert [run.name for run in server.runs] == ["login", "login", "work"]
 
 

@@ -29,7 +29,9 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize(("flags", "named"), BAD, ids=lambda value: " ".join(value) if isinstance(value, tuple) else None)
+@pytest.mark.parametrize(
+    ("flags", "named"), BAD, ids=lambda value: " ".join(value) if isinstance(value, tuple) else None
+)
 async def test_a_bad_setting_is_one_line_and_exit_code_2(flags: tuple[str, ...], named: str) -> None:
     code, said = await refused("--listen", FREE, "--admin", "off", *flags)
     assert code == 2

@@ -35,7 +35,7 @@ NONSENSE: dict[str, bytes] = {
     "a bad status": b"HTTP/1.1 xyz OK\r\n\r\n",
     "a bad length": b"HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n",
     "two lengths": b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
-    "a length and chunks": b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "a length and chunks": SSE.replace(b"\r\n\r\n", b"\r\nContent-Length: 3\r\n\r\n") + b"0\r\n\r\n",
     "a huge header": BIG_HEADER,
     "too many headers": MANY_HEADERS,
     "a bad chunk": SSE + b"xx\r\n",
@@ -79,7 +79,16 @@ class Mad:
         return last.startswith(b"HTTP/1.1 %d " % answer.status) and last.endswith(body)
 
 
-FLAGS = ("--resume-deadline", "0.3s", "--resume-headers", "0.2s", "--heal-deadline", "1s", "--access-log", "all")
+FLAGS = (
+    "--resume-deadline",
+    "0.3s",
+    "--resume-headers",
+    "0.2s",
+    "--heal-deadline",
+    "1s",
+    "--access-log",
+    "all",
+)
 
 
 async def outcome(sent: Awaitable[Answer]) -> int | str:
@@ -101,7 +110,11 @@ async def test_a_server_that_speaks_no_mcp_breaks_nothing() -> None:
                 answer = await client.post(initialize())
                 body = await answer.read()
                 is_error = answer.status == 200 and b'"code":-32051' in body
-                assert is_error or answer.is_stream or mad.is_passed_on(answer, body), (name, answer.head, body)
+                assert is_error or answer.is_stream or mad.is_passed_on(answer, body), (
+                    name,
+                    answer.head,
+                    body,
+                )
                 for sent in (
                     client.send("GET", "/plain", []),
                     client.get(),
@@ -149,16 +162,15 @@ async def test_a_server_out_of_reach_is_an_error_where_it_is_guarded_and_a_close
 
 async def test_a_session_outlives_an_absence_of_its_server() -> None:
     server = McpServer()
-    async with serving_mcp(server):
-        async with running_proxy(server.port, *FLAGS) as proxy, Client(proxy.port) as client:
-            await client.open()
-            await server.stop()
-            (answer,) = await (await client.call()).messages()
-            assert answer["error"]["code"] == -32051
-            assert (await client.post({"jsonrpc": "2.0", "method": "notifications/x"})).status == 202
-            await server.start()
-            assert (await (await client.call()).messages())[-1]["result"]
-            assert await proxy.stop() == 0
+    async with serving_mcp(server), running_proxy(server.port, *FLAGS) as proxy, Client(proxy.port) as client:
+        await client.open()
+        await server.stop()
+        (answer,) = await (await client.call()).messages()
+        assert answer["error"]["code"] == -32051
+        assert (await client.post({"jsonrpc": "2.0", "method": "notifications/x"})).status == 202
+        await server.start()
+        assert (await (await client.call()).messages())[-1]["result"]
+        assert await proxy.stop() == 0
 
 
 async def test_a_server_that_accepts_and_never_answers_an_initialize_is_not_waited_for_by_the_exit() -> None:
@@ -166,14 +178,17 @@ async def test_a_server_that_accepts_and_never_answers_an_initialize_is_not_wait
         await upstreams.take(peer)
         await peer.wait_gone()
 
-    async with serving(never) as server, running_proxy(server.port, "--drain", "0.5s") as proxy:
-        async with Client(proxy.port) as client:
-            asked = asyncio.ensure_future(outcome(client.post(initialize())))
-            async with asyncio.timeout(20):
-                while not server.requests:  # noqa: ASYNC110  # a socket's fact, which sets no event
-                    await asyncio.sleep(0)
-            assert await proxy.stop() == 0
-            await asked
+    async with (
+        serving(never) as server,
+        running_proxy(server.port, "--drain", "0.5s") as proxy,
+        Client(proxy.port) as client,
+    ):
+        asked = asyncio.ensure_future(outcome(client.post(initialize())))
+        async with asyncio.timeout(20):
+            while not server.requests:  # noqa: ASYNC110  # a socket's fact, which sets no event
+                await asyncio.sleep(0)
+        assert await proxy.stop() == 0
+        await asked
 
 
 async def test_a_name_that_does_not_resolve_is_an_error_too() -> None:

@@ -251,7 +251,7 @@ def status(number: int, body: bytes = b"", kind: str = "text/plain") -> Play:
     return refuse
 
 
-GONE = b'{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}'
+GONE = b'{"jsonrpc":"2.0","error":{"code":-32000,"message":"No valid session ID provided"},"id":null}'
 
 DIVERGENT = [
     pytest.param(other_epoch, "epoch_mismatch", id="another epoch"),

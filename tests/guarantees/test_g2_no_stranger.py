@@ -30,43 +30,53 @@ async def stream_of(client: Client) -> list[Event]:
 
 async def test_a_cursor_of_another_session_is_refused() -> None:
     """R15: a client that opened a new session still carries the cursor of the old one."""
-    async with serving(McpServer(told_who)) as server, guarding(server.port) as proxy:
-        async with Client(proxy.port) as alice, Client(proxy.port) as bob:
-            first, second = await stream_of(alice), await stream_of(bob)
-            cursors = {event.id for event in first} | {event.id for event in second}
-            assert len(cursors) == len(first) + len(second)  # nothing is numbered alike
-            for event in first:
-                answer = await bob.get(event.id)
-                assert answer.status == 400
-                assert b"run 1" not in await answer.read()
-            page = await proxy.page()
-            assert page["unknown_cursors_total"] == len(first)
-            assert server.counts["GET"] == 0
+    async with (
+        serving(McpServer(told_who)) as server,
+        guarding(server.port) as proxy,
+        Client(proxy.port) as alice,
+        Client(proxy.port) as bob,
+    ):
+        first, second = await stream_of(alice), await stream_of(bob)
+        cursors = {event.id for event in first} | {event.id for event in second}
+        assert len(cursors) == len(first) + len(second)  # nothing is numbered alike
+        for event in first:
+            answer = await bob.get(event.id)
+            assert answer.status == 400
+            assert b"run 1" not in await answer.read()
+        page = await proxy.page()
+        assert page["unknown_cursors_total"] == len(first)
+        assert server.counts["GET"] == 0
 
 
 @pytest.mark.parametrize(
     "cursor", ["1", "0", "-1", "1_4", "9007199254740991", "9007199254740993", "1" * 40, "x", "1.5", "0x10"]
 )
 async def test_a_forged_cursor_is_refused(cursor: str) -> None:
-    async with serving(McpServer(told_who)) as server, guarding(server.port) as proxy:
-        async with Client(proxy.port) as client:
-            await stream_of(client)
-            assert (await client.get(cursor)).status == 400
+    async with (
+        serving(McpServer(told_who)) as server,
+        guarding(server.port) as proxy,
+        Client(proxy.port) as client,
+    ):
+        await stream_of(client)
+        assert (await client.get(cursor)).status == 400
 
 
 async def test_a_cursor_leads_to_its_own_stream_alone() -> None:
-    async with serving(McpServer(told_who)) as server, guarding(server.port) as proxy:
-        async with Client(proxy.port) as client:
-            await client.open()
-            streams = []
-            for number in range(3):
-                answer = await client.call(number)
-                streams.append([event async for event in answer.events()])
-            for number, events in enumerate(streams):
-                again = await client.get(events[0].id)
-                messages = await again.messages()
-                assert messages[-1]["id"] == number
-                assert {_run(one) for one in messages} == {number + 1}
+    async with (
+        serving(McpServer(told_who)) as server,
+        guarding(server.port) as proxy,
+        Client(proxy.port) as client,
+    ):
+        await client.open()
+        streams = []
+        for number in range(3):
+            answer = await client.call(number)
+            streams.append([event async for event in answer.events()])
+        for number, events in enumerate(streams):
+            again = await client.get(events[0].id)
+            messages = await again.messages()
+            assert messages[-1]["id"] == number
+            assert {_run(one) for one in messages} == {number + 1}
 
 
 def _run(message: Json) -> int:
@@ -76,10 +86,13 @@ def _run(message: Json) -> int:
 
 
 async def test_the_servers_own_event_ids_never_reach_a_client() -> None:
-    async with serving(McpServer(told_who)) as server, guarding(server.port) as proxy:
-        async with Client(proxy.port, version=PRIMED) as client:
-            await client.open()
-            body = await (await client.call()).read()
+    async with (
+        serving(McpServer(told_who)) as server,
+        guarding(server.port) as proxy,
+        Client(proxy.port, version=PRIMED) as client,
+    ):
+        await client.open()
+        body = await (await client.call()).read()
     assert b"id: 1_" not in body
     ids = [int(raw.partition(b"\n")[0].removeprefix(b"id: ")) for raw in body.split(b"\n\n")[:-1]]
     assert ids == list(range(ids[0], ids[0] + 5))
@@ -88,26 +101,34 @@ async def test_the_servers_own_event_ids_never_reach_a_client() -> None:
 
 async def test_a_resume_of_a_session_never_seen_is_refused_and_not_passed_on() -> None:
     """No epoch was captured: nothing could be proven."""
-    async with serving(McpServer(told_who)) as server, guarding(server.port) as proxy:
-        async with Client(server.port) as direct, Client(proxy.port) as late:
-            await direct.open()
-            late.session = direct.session
-            seen = len(server.requests)
-            assert (await late.get("1_1")).status == 404
-            assert len(server.requests) == seen
+    async with (
+        serving(McpServer(told_who)) as server,
+        guarding(server.port) as proxy,
+        Client(server.port) as direct,
+        Client(proxy.port) as late,
+    ):
+        await direct.open()
+        late.session = direct.session
+        seen = len(server.requests)
+        assert (await late.get("1_1")).status == 404
+        assert len(server.requests) == seen
 
 
 # stamps
 
 
 async def test_every_request_goes_up_under_an_id_of_its_own() -> None:
-    async with serving(McpServer(told_who)) as server, guarding(server.port) as proxy:
-        async with Client(proxy.port) as alice, Client(proxy.port) as bob:
-            for client in (alice, bob):
-                await client.open()
-                for number in (1, 1, "1"):
-                    answer = await client.call(number, token=1)
-                    assert (await answer.messages())[-1]["id"] == number
+    async with (
+        serving(McpServer(told_who)) as server,
+        guarding(server.port) as proxy,
+        Client(proxy.port) as alice,
+        Client(proxy.port) as bob,
+    ):
+        for client in (alice, bob):
+            await client.open()
+            for number in (1, 1, "1"):
+                answer = await client.call(number, token=1)
+                assert (await answer.messages())[-1]["id"] == number
     ids = [run.id for run in server.runs]
     tokens = [run.token for run in server.runs]
     assert len({*ids, *tokens}) == 12
@@ -237,11 +258,15 @@ async def test_two_clients_whose_server_gives_them_one_id_stay_apart() -> None:
     """R42: a server with derived session ids; the newcomer's visible id is minted by the proxy."""
     server = McpServer(told_who)
     server.make_id = lambda: "derived"
-    async with serving(server), guarding(server.port) as proxy:
-        async with Client(proxy.port) as alice, Client(proxy.port) as bob:
-            first = await stream_of(alice)
-            await bob.open()
-            assert alice.session != bob.session
-            assert (await bob.get(first[0].id)).status == 400
-            again = await alice.get(first[0].id)
-            assert (await again.messages())[-1]["id"] == 7
+    async with (
+        serving(server),
+        guarding(server.port) as proxy,
+        Client(proxy.port) as alice,
+        Client(proxy.port) as bob,
+    ):
+        first = await stream_of(alice)
+        await bob.open()
+        assert alice.session != bob.session
+        assert (await bob.get(first[0].id)).status == 400
+        again = await alice.get(first[0].id)
+        assert (await again.messages())[-1]["id"] == 7

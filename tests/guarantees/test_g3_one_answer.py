@@ -42,7 +42,9 @@ async def broken_in_the_head(leg: Leg) -> None:
 
 
 async def broken_in_json(leg: Leg) -> None:
-    await leg.peer.send(b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"jso')
+    await leg.peer.send(
+        b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"jso'
+    )
     await leg.cut()
 
 
@@ -69,7 +71,15 @@ async def only_an_unrelated_answer(leg: Leg) -> None:
     await leg.end()
 
 
-BROKEN = [never_opened, broken_in_the_head, broken_in_json, no_http, bad_chunk, empty_stream, only_an_unrelated_answer]
+BROKEN = [
+    never_opened,
+    broken_in_the_head,
+    broken_in_json,
+    no_http,
+    bad_chunk,
+    empty_stream,
+    only_an_unrelated_answer,
+]
 
 
 @pytest.mark.parametrize("play", BROKEN)
@@ -114,7 +124,11 @@ async def test_a_refusal_of_the_server_passes_as_it_is(status: int) -> None:
     async with serving(server), guarding(server.port) as proxy, Client(proxy.port) as client:
         await client.open()
         answer = await client.call()
-        assert (answer.status, await answer.read(), answer.header("x-why")) == (status, b"not today", "because")
+        assert (answer.status, await answer.read(), answer.header("x-why")) == (
+            status,
+            b"not today",
+            "because",
+        )
 
 
 # gone
@@ -145,7 +159,7 @@ async def test_many_calls_that_find_their_session_gone_share_one_heal() -> None:
         server.evict()
         answers = await asyncio.gather(*(client.call() for _ in range(20)))
         told = [outcome(await answer.messages()) for answer in answers]
-        assert sorted(told) == sorted(f"run {number} done" for number in range(1, 21))
+        assert sorted(map(str, told)) == sorted(f"run {number} done" for number in range(1, 21))
         assert server.found() == {"initialize": 2, "initialized": 2, "executions": 20}
 
 
@@ -291,11 +305,14 @@ async def test_a_batch_that_breaks_is_sent_again_without_what_was_answered() -> 
 
     server = McpServer(epochs=Epochs.NEVER)
     server.batch = batch
-    async with serving(server), guarding(server.port) as proxy:
-        async with Client(proxy.port, version="2025-03-26") as client:
-            await client.open()
-            answer = await client.post([call(1), call("two"), call(3)])
-            told = [one for one in await answer.messages() if "method" not in one]
+    async with (
+        serving(server),
+        guarding(server.port) as proxy,
+        Client(proxy.port, version="2025-03-26") as client,
+    ):
+        await client.open()
+        answer = await client.post([call(1), call("two"), call(3)])
+        told = [one for one in await answer.messages() if "method" not in one]
     assert [one["id"] for one in told] == [1, "two", 3]
     texts = [one["result"]["content"][0]["text"] for one in told]
     assert texts == ["batch 1", "batch 2", "batch 2"]
@@ -317,13 +334,13 @@ async def test_two_requests_of_one_id_are_answered_each_on_its_own_stream() -> N
     server = McpServer(play)
     async with serving(server), guarding(server.port) as proxy, Client(proxy.port) as client:
         await client.open()
-        answers: list[Answer] = await asyncio.gather(client.call(), client.call())
+        answers = await asyncio.gather(client.call(), client.call())
         told = [outcome(await answer.messages()) for answer in answers]
         assert sorted(map(str, told)) == ["run 1 done", "run 2 done"]
         assert server.runs[0].id != server.runs[1].id
 
 
-@pytest.mark.parametrize("number", [7, "7", 0, "", "ünï \" \\ x", 2**53 - 1, -1, 1.5, 10**20])
+@pytest.mark.parametrize("number", [7, "7", 0, "", 'ünï " \\ x', 2**53 - 1, -1, 1.5, 10**20])
 async def test_ids_come_back_with_their_type_and_bytes(number: object) -> None:
     server = McpServer()
     async with serving(server), guarding(server.port) as proxy, Client(proxy.port) as client:

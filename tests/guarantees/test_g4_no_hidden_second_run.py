@@ -77,7 +77,9 @@ WITHHELD = [
 
 
 @pytest.mark.parametrize(("reissue", "tools"), SENT)
-async def test_what_the_policy_allows_is_sent_once_more_and_told(reissue: str, tools: tuple[Json, ...]) -> None:
+async def test_what_the_policy_allows_is_sent_once_more_and_told(
+    reissue: str, tools: tuple[Json, ...]
+) -> None:
     server = server_with(*tools)
     async with serving(server), guarding(server.port, reissue=reissue) as proxy:
         answer = await call_once(proxy)

@@ -171,7 +171,7 @@ async def test_events_that_came_while_the_client_was_away_are_redelivered(newlin
         async with guarding(server.port) as proxy, Client(proxy.port, version=PRIMED) as client:
             await client.open()
             answer = await client.call()
-            seen = []
+            seen: list[Event] = []
             while len(seen) < 10:
                 event = await answer.next_event()
                 assert event is not None
@@ -203,12 +203,15 @@ async def test_an_event_that_is_read_in_part_is_redelivered_whole() -> None:
 
 
 async def test_at_the_last_event_of_a_finished_stream_there_is_nothing_more() -> None:
-    async with serving(McpServer(fifty, ids=Ids.NONE)) as server, guarding(server.port) as proxy:
-        async with Client(proxy.port) as client:
-            await client.open()
-            events = [event async for event in (await client.call()).events()]
-            answer = await client.get(events[-1].id)
-            assert (answer.status, answer.header("allow")) == (405, "POST, DELETE")
+    async with (
+        serving(McpServer(fifty, ids=Ids.NONE)) as server,
+        guarding(server.port) as proxy,
+        Client(proxy.port) as client,
+    ):
+        await client.open()
+        events = [event async for event in (await client.call()).events()]
+        answer = await client.get(events[-1].id)
+        assert (answer.status, answer.header("allow")) == (405, "POST, DELETE")
 
 
 async def test_a_client_that_returns_too_late_gets_the_error_it_is_owed() -> None:

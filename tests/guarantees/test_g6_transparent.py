@@ -115,7 +115,9 @@ def check_upward(direct: list[Request], through: list[Request], *, is_guarded: b
         mine = sorted(end_to_end(one.headers, dropped))
         assert mine == sorted(end_to_end(other.headers, dropped))
         if is_guarded:
-            assert STAMP.sub(b"?", other.body) == re.sub(rb'(?<="id": )7|(?<="progressToken": )"t"', b"?", one.body)
+            assert STAMP.sub(b"?", other.body) == re.sub(
+                rb'(?<="id": )7|(?<="progressToken": )"t"', b"?", one.body
+            )
         else:
             assert one.body == other.body
 
@@ -147,7 +149,9 @@ def streamed(*events: bytes, extra: bytes = b"") -> Fixed:
     return Fixed(start + ODD + extra + b"Transfer-Encoding: chunked\r\n", events=events)
 
 
-PROGRESS = b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken": @TOKEN@,"progress":1}}'
+PROGRESS = (
+    b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken": @TOKEN@,"progress":1}}'
+)
 LOG = b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"\xc3\xa4"}}'
 ANSWER = b'{"jsonrpc":"2.0","id": @ID@,"result":{"content":[ ]}}'
 
@@ -157,7 +161,9 @@ CALLS = {
     "JSON in chunks": chunked(b"application/json", RESULT),
     "a charset on JSON": chunked(b"application/json; charset=utf-8", RESULT),
     "JSON with the id first": chunked(b"application/json", b'{"id": @ID@,"jsonrpc":"2.0","result":{}}'),
-    "an error": chunked(b"application/json", b'{"jsonrpc":"2.0","id": @ID@,"error":{"code":-1,"message":""}}'),
+    "an error": chunked(
+        b"application/json", b'{"jsonrpc":"2.0","id": @ID@,"error":{"code":-1,"message":""}}'
+    ),
     "one event": streamed(b"data: " + ANSWER + b"\n\n"),
     "events with names and unknown fields": streamed(
         b"event: message\ndata: " + PROGRESS + b"\n\n",
@@ -184,13 +190,16 @@ async def test_a_call_is_the_same(name: str, version: str) -> None:
 
 
 REFUSALS = {
-    "a challenge": b"HTTP/1.1 401 Who are you\r\nWWW-Authenticate: Bearer realm=\"a, b\", error=\"x\"\r\n"
+    "a challenge": b'HTTP/1.1 401 Who are you\r\nWWW-Authenticate: Bearer realm="a, b", error="x"\r\n'
     b"WWW-Authenticate: Basic\r\nContent-Length: 2\r\n" + ODD + b"\r\nno",
-    "a scope challenge": b"HTTP/1.1 403 Forbidden\r\nWWW-Authenticate: Bearer error=\"insufficient_scope\","
-    b" scope=\"a b\"\r\nContent-Length: 0\r\n" + ODD + b"\r\n",
-    "a long challenge": b"HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer x=\"" + b"y" * 20_000
-    + b"\"\r\nContent-Length: 0\r\n\r\n",
-    "a bad request": b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n" + ODD + b"\r\nbad",
+    "a scope challenge": b'HTTP/1.1 403 Forbidden\r\nWWW-Authenticate: Bearer error="insufficient_scope",'
+    b' scope="a b"\r\nContent-Length: 0\r\n' + ODD + b"\r\n",
+    "a long challenge": b'HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer x="'
+    + b"y" * 20_000
+    + b'"\r\nContent-Length: 0\r\n\r\n',
+    "a bad request": b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n"
+    + ODD
+    + b"\r\nbad",
     "a teapot": b"HTTP/1.1 418 I'm a teapot\r\nContent-Length: 0\r\n\r\n",
     "too many": b"HTTP/1.1 429 Slow down\r\nRetry-After: 3\r\nContent-Length: 0\r\n\r\n",
     "an internal error": b"HTTP/1.1 500 Oops\r\nContent-Type: text/html\r\nContent-Length: 4\r\n\r\n<p/>",
@@ -236,11 +245,15 @@ async def test_the_words_behind_a_status_are_the_same() -> None:
 # --- the rest of a session -------------------------------------------------------------------------
 
 
+INITIALIZED = (
+    b'{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"%b","capabilities":{},"serverInfo":{"name":"s"}}}'
+)
+
+
 @pytest.mark.parametrize("version", ["2025-03-26", UNPRIMED, PRIMED, "2099-01-01"])
 @pytest.mark.parametrize("kind", ["JSON", "JSON until the connection closes", "SSE"])
 async def test_initialize_is_the_same(version: str, kind: str) -> None:
-    result = b'{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"%b","capabilities":{},"serverInfo":{"name":"s"}}}'
-    body = result % version.encode()
+    body = INITIALIZED % version.encode()
     session = b"Mcp-Session-Id: fixed\r\n"
     if kind == "JSON":
         answer = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n%b%bContent-Length: %d\r\n\r\n%b"
@@ -263,7 +276,7 @@ async def test_initialize_is_the_same(version: str, kind: str) -> None:
 
 
 async def test_an_initialize_without_a_session_is_the_same() -> None:
-    body = b'{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{}}}'
+    body = INITIALIZED % UNPRIMED.encode()
     server = McpServer()
     server.override = whole(200, [("content-type", JSON), ("x-a", "b")], body)
     async with serving(server), guarding(server.port) as proxy:
@@ -312,10 +325,14 @@ async def test_a_request_whose_body_is_signed_goes_up_byte_for_byte() -> None:
 
 MODERN = ("MCP-Protocol-Version", "2026-07-28")
 PLAIN = {
-    "JSON": b"HTTP/1.1 200 Alright\r\nContent-Type: application/json\r\nContent-Length: 8\r\n" + ODD + b"\r\n{\"a\": 1}",
-    "an event stream with ids": streamed(b": hello\n\n", b"id: 1\nretry: 5\ndata: x\n\n", b"id: 2\ndata: y\r\n\r\n").whole,
+    "JSON": b"HTTP/1.1 200 Alright\r\nContent-Type: application/json\r\nContent-Length: 8\r\n"
+    + ODD
+    + b'\r\n{"a": 1}',
+    "an event stream with ids": streamed(
+        b": hello\n\n", b"id: 1\nretry: 5\ndata: x\n\n", b"id: 2\ndata: y\r\n\r\n"
+    ).whole,
     "until the connection closes": b"HTTP/1.1 200 OK\r\nX-A: b\r\n" + ODD + b"\r\nrest",
-    "not modified": b"HTTP/1.1 304 Not Modified\r\nETag: \"x\"\r\n" + ODD + b"\r\n",
+    "not modified": b'HTTP/1.1 304 Not Modified\r\nETag: "x"\r\n' + ODD + b"\r\n",
     "no content": b"HTTP/1.1 204 None\r\n" + ODD + b"\r\n",
     "gzip": b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\n\x1f\x8b\x08",
     "a redirect": b"HTTP/1.1 302 There\r\nLocation: http://127.0.0.1:1/x?y=%2F\r\nContent-Length: 0\r\n\r\n",
@@ -323,7 +340,16 @@ PLAIN = {
     "an error": b"HTTP/1.1 503 Later\r\nRetry-After: 9\r\nContent-Length: 5\r\n\r\nlater",
     "an unknown status": b"HTTP/1.1 299 Odd One\r\nContent-Length: 0\r\n\r\n",
 }
-TARGETS = ["/mcp", "/a%2Fb", "/a%2fb/../c/./d//e", "/?q=a%20b+c&q=&q", "/%C3%A4", "/mcp?x=%2F%3f#no", "/;p=1", "/a|b\\c"]
+TARGETS = [
+    "/mcp",
+    "/a%2Fb",
+    "/a%2fb/../c/./d//e",
+    "/?q=a%20b+c&q=&q",
+    "/%C3%A4",
+    "/mcp?x=%2F%3f#no",
+    "/;p=1",
+    "/a|b\\c",
+]
 
 
 async def plainly(server: McpServer, client_of: object) -> None:
@@ -398,7 +424,9 @@ async def test_head_is_the_same() -> None:
 async def test_the_old_transport_passes() -> None:
     """HTTP+SSE of 2024-11-05: `endpoint` and messages on one GET, POSTs answered 202."""
     server = McpServer()
-    server.override = streamed(b"event: endpoint\ndata: /messages?id=1\n\n", b"event: message\ndata: " + LOG + b"\n\n").whole
+    server.override = streamed(
+        b"event: endpoint\ndata: /messages?id=1\n\n", b"event: message\ndata: " + LOG + b"\n\n"
+    ).whole
     async with serving(server):
         await plainly(server, lambda client: client.send("GET", "/sse", [("Accept", "text/event-stream")]))
 

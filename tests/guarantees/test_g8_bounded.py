@@ -331,24 +331,29 @@ async def test_what_was_delivered_leaves_memory_when_its_time_is_over() -> None:
         await leg.end()
 
     server = McpServer(play, ids=Ids.NONE)
-    async with serving(server), guarding(server.port, retain="0.1s") as proxy:
-        async with Client(proxy.port, version=PRIMED) as client:
-            await client.open()
-            events = [event async for event in (await client.call()).events()]
-            while (await proxy.page())["journal_bytes"]:
-                pass
-            answer = await client.get(events[0].id)
-            (told,) = await answer.messages()
-            assert (told["id"], told["error"]["code"]) == (7, -32050)  # a tombstone, not silence (R13)
+    async with (
+        serving(server),
+        guarding(server.port, retain="0.1s") as proxy,
+        Client(proxy.port, version=PRIMED) as client,
+    ):
+        await client.open()
+        events = [event async for event in (await client.call()).events()]
+        while (await proxy.page())["journal_bytes"]:
+            pass
+        answer = await client.get(events[0].id)
+        (told,) = await answer.messages()
+        assert (told["id"], told["error"]["code"]) == (7, -32050)  # a tombstone, not silence (R13)
 
 
 async def test_a_session_that_nobody_uses_is_forgotten() -> None:
-    async with serving(McpServer()) as server:
-        async with guarding(server.port, session_idle="0.1s", retain="0.1s") as proxy:
-            async with Client(proxy.port) as client:
-                await client.open()
-                while any(value for value in (await proxy.moved("sessions")).values()):
-                    pass
+    async with (
+        serving(McpServer()) as server,
+        guarding(server.port, session_idle="0.1s", retain="0.1s") as proxy,
+        Client(proxy.port) as client,
+    ):
+        await client.open()
+        while any(value for value in (await proxy.moved("sessions")).values()):
+            pass
 
 
 async def test_a_break_that_keeps_recurring_ends_within_its_attempts() -> None:

@@ -77,20 +77,23 @@ async def test_a_stranger_with_a_cursor_gets_what_the_server_says(
 async def test_a_stranger_gets_nothing_of_a_stream_that_runs_and_takes_nothing_over(status: int) -> None:
     server = McpServer(half_of_it, ids=Ids.NONE)
     server.accepts = only(ALICE, status=status)
-    async with serving(server), guarding(server.port) as proxy:
-        async with Client(proxy.port, headers=[ALICE], version=PRIMED) as alice:
-            await alice.open()
-            live = await alice.call()
-            events = [await live.next_event(), await live.next_event()]
-            assert events[0] is not None
-            async with as_bob(alice, BOB) as bob:
-                answer = await bob.get(events[0].id)
-                assert answer.status == status
-                assert b"run 1" not in await answer.read()
-            probe: asyncio.Task[Event | None] = asyncio.ensure_future(live.next_event())
-            assert server.executions == 1
-            assert not probe.done()  # Alice's leg was not ended
-            probe.cancel()
+    async with (
+        serving(server),
+        guarding(server.port) as proxy,
+        Client(proxy.port, headers=[ALICE], version=PRIMED) as alice,
+    ):
+        await alice.open()
+        live = await alice.call()
+        events = [await live.next_event(), await live.next_event()]
+        assert events[0] is not None
+        async with as_bob(alice, BOB) as bob:
+            answer = await bob.get(events[0].id)
+            assert answer.status == status
+            assert b"run 1" not in await answer.read()
+        probe: asyncio.Task[Event | None] = asyncio.ensure_future(live.next_event())
+        assert server.executions == 1
+        assert not probe.done()  # Alice's leg was not ended
+        probe.cancel()
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
@@ -110,13 +113,12 @@ async def test_a_strangers_call_neither_heals_nor_ends_the_session(status: int) 
 async def test_a_strangers_delete_does_not_end_the_session() -> None:
     server = McpServer(secret)
     server.accepts = only(ALICE, status=401)
-    async with serving(server), guarding(server.port) as proxy:
-        async with Client(proxy.port, headers=[ALICE]) as alice:
-            events = await read_call(alice)
-            async with as_bob(alice, BOB) as bob:
-                assert (await bob.delete()).status == 401
-            assert (await alice.get(events[0].id)).status == 200
-            assert (await alice.call()).status == 200
+    async with serving(server), guarding(server.port) as proxy, Client(proxy.port, headers=[ALICE]) as alice:
+        events = await read_call(alice)
+        async with as_bob(alice, BOB) as bob:
+            assert (await bob.delete()).status == 401
+        assert (await alice.get(events[0].id)).status == 200
+        assert (await alice.call()).status == 200
 
 
 async def test_a_stranger_does_not_get_the_standalone_stream() -> None:
@@ -128,16 +130,19 @@ async def test_a_stranger_does_not_get_the_standalone_stream() -> None:
     server = McpServer()
     server.stand = stand
     server.accepts = only(ALICE, status=403)
-    async with serving(server), guarding(server.port, takeover_interval="0s") as proxy:
-        async with Client(proxy.port, headers=[ALICE]) as alice:
-            await alice.open()
-            live = await alice.get()
-            first = await live.next_event()
-            assert first is not None
-            async with as_bob(alice, BOB) as bob:
-                for cursor in (None, first.id):
-                    answer = await bob.get(cursor)
-                    assert (answer.status, await answer.read()) == (403, b"refused")
+    async with (
+        serving(server),
+        guarding(server.port, takeover_interval="0s") as proxy,
+        Client(proxy.port, headers=[ALICE]) as alice,
+    ):
+        await alice.open()
+        live = await alice.get()
+        first = await live.next_event()
+        assert first is not None
+        async with as_bob(alice, BOB) as bob:
+            for cursor in (None, first.id):
+                answer = await bob.get(cursor)
+                assert (answer.status, await answer.read()) == (403, b"refused")
 
 
 async def test_a_second_caller_whom_the_server_accepts_is_served() -> None:
@@ -155,15 +160,18 @@ async def test_a_second_caller_whom_the_server_accepts_is_served() -> None:
 
 async def test_a_server_that_cannot_be_asked_lets_no_stranger_in() -> None:
     server = McpServer(secret, ids=Ids.NONE)
-    async with serving(server), guarding(server.port, ping="0.2s") as proxy:
-        async with Client(proxy.port, headers=[ALICE]) as alice:
-            events = await read_call(alice)
-            await server.stop()
-            async with as_bob(alice, BOB) as bob:
-                answer = await bob.get(events[0].id)
-                assert b"run 1" not in await _what_comes(answer)
-            # Whoever opened the stream needs no leave.
-            assert len(await (await alice.get(events[0].id)).messages()) == 3
+    async with (
+        serving(server),
+        guarding(server.port, ping="0.2s") as proxy,
+        Client(proxy.port, headers=[ALICE]) as alice,
+    ):
+        events = await read_call(alice)
+        await server.stop()
+        async with as_bob(alice, BOB) as bob:
+            answer = await bob.get(events[0].id)
+            assert b"run 1" not in await _what_comes(answer)
+        # Whoever opened the stream needs no leave.
+        assert len(await (await alice.get(events[0].id)).messages()) == 3
 
 
 async def _what_comes(answer: Answer) -> bytes:
@@ -195,12 +203,15 @@ async def test_a_call_is_sent_again_with_its_own_callers_credentials() -> None:
 async def test_no_log_line_holds_a_credential_a_session_id_or_a_cursor() -> None:
     server = McpServer(secret)
     server.accepts = only(ALICE, status=401)
-    async with serving(server), guarding(server.port, access_log="all") as proxy:
-        async with Client(proxy.port, headers=[ALICE]) as alice:
-            events = await read_call(alice)
-            async with as_bob(alice, BOB) as bob:
-                await bob.get(events[0].id)
-            written = "\n".join(proxy.lines)
-            for hidden in (ALICE[1], BOB[1], alice.session, events[0].id, "run 1"):
-                assert hidden is not None
-                assert hidden not in written
+    async with (
+        serving(server),
+        guarding(server.port, access_log="all") as proxy,
+        Client(proxy.port, headers=[ALICE]) as alice,
+    ):
+        events = await read_call(alice)
+        async with as_bob(alice, BOB) as bob:
+            await bob.get(events[0].id)
+        written = "\n".join(proxy.lines)
+        for hidden in (ALICE[1], BOB[1], alice.session, events[0].id, "run 1"):
+            assert hidden is not None
+            assert hidden not in written

@@ -23,7 +23,7 @@ from tests.support.client import DEADLINE_S
 Json = dict[str, Any]
 Pairs = Iterable[tuple[str, str]]
 LAST_CHUNK = b"0\r\n\r\n"
-LOGGING = {"tools": {}, "logging": {}}
+LOGGING: Json = {"tools": {}, "logging": {}}
 WORK: Json = {"name": "work", "inputSchema": {"type": "object"}}  # promises nothing, like most tools
 
 
@@ -140,7 +140,9 @@ class Leg:
 
     async def log(self, text: str, *, epoch: object = Own.EPOCH, id: object = Own.ID) -> None:
         """A log message: an event without a stamp."""
-        await self.send("notifications/message", {"level": "info", "data": self.text(text)}, epoch=epoch, id=id)
+        await self.send(
+            "notifications/message", {"level": "info", "data": self.text(text)}, epoch=epoch, id=id
+        )
 
     async def send(
         self, method: str, params: Json, *, epoch: object = Own.EPOCH, id: object = Own.ID

@@ -6,16 +6,14 @@ and logs. Exchanges are numbered by the shell, legs by the core.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from epochgate.core.http import Headers
 from epochgate.core.records import Record
+from epochgate.core.values import Value
 
 # --- commands -----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class SendUpstream:
+class SendUpstream(Value, frozen=True):
     """Open a leg: one HTTP request to the upstream.
 
     `headers` are end-to-end headers; the shell adds `Host` and framing. `headers_within` limits the
@@ -30,25 +28,21 @@ class SendUpstream:
     headers_within: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PauseLeg:
+class PauseLeg(Value, frozen=True):
     leg: int
 
 
-@dataclass(frozen=True, slots=True)
-class ResumeLeg:
+class ResumeLeg(Value, frozen=True):
     leg: int
 
 
-@dataclass(frozen=True, slots=True)
-class CloseLeg:
+class CloseLeg(Value, frozen=True):
     """Close the leg now; no event of it follows."""
 
     leg: int
 
 
-@dataclass(frozen=True, slots=True)
-class DrainLeg:
+class DrainLeg(Value, frozen=True):
     """Nobody waits for this leg any more: read it to its end for at most 1 s, then close it (W7).
 
     No event of it follows.
@@ -57,8 +51,7 @@ class DrainLeg:
     leg: int
 
 
-@dataclass(frozen=True, slots=True)
-class Respond:
+class Respond(Value, frozen=True):
     """Answer an exchange whole, with `Content-Length` (except 202 and 204: no body, no type)."""
 
     exchange: int
@@ -68,8 +61,7 @@ class Respond:
     reason: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class OpenAnswer:
+class OpenAnswer(Value, frozen=True):
     """Start an answer of unknown length (chunked; the head goes out with the next write)."""
 
     exchange: int
@@ -78,54 +70,47 @@ class OpenAnswer:
     reason: bytes | None = None
 
 
-@dataclass(slots=True)  # made for every read: frozen ones take three times as long to make
-class Write:
+class Write(Value, frozen=True):
     """Write body bytes to an open answer; empty bytes send the head alone."""
 
     exchange: int
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class EndAnswer:
+class EndAnswer(Value, frozen=True):
     """Write the last bytes and the final chunk in one write."""
 
     exchange: int
     data: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class AbortAnswer:
+class AbortAnswer(Value, frozen=True):
     """Break the client's connection without a final chunk, so that it cannot look complete."""
 
     exchange: int
 
 
-@dataclass(frozen=True, slots=True)
-class Persist:
+class Persist(Value, frozen=True):
     """Make a record durable, then answer with `Persisted` (or `Fenced`) and the same token."""
 
     token: int
     record: Record
 
 
-@dataclass(frozen=True, slots=True)
-class Register:
+class Register(Value, frozen=True):
     """The session exists from now on under this id on the client leg."""
 
     visible_id: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Forget:
+class Forget(Value, frozen=True):
     """The session is over and nothing of it is left: drop it."""
 
 
 # --- facts --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(Value, frozen=True):
     """A verdict about a resume. All four are label values of `epochgate_resumes_total`."""
 
     leg: str  # client | upstream
@@ -135,26 +120,22 @@ class Judged:
     exchange: int | None = None  # of the client that it concerns, for its log line
 
 
-@dataclass(slots=True)  # as Write
-class Relayed:
+class Relayed(Value, frozen=True):
     events: int
 
 
-@dataclass(frozen=True, slots=True)
-class Dropped:
+class Dropped(Value, frozen=True):
     """A message that no client may see: foreign, late, duplicate, unproven, stale_answer."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class HealBegun:
+class HealBegun(Value, frozen=True):
     trigger: str
     generation: int
 
 
-@dataclass(frozen=True, slots=True)
-class HealEnded:
+class HealEnded(Value, frozen=True):
     """`changes` names what differs in the new `InitializeResult`; `seconds` is the heal's length."""
 
     trigger: str
@@ -164,8 +145,7 @@ class HealEnded:
     changes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Reissued:
+class Reissued(Value, frozen=True):
     """What the policy said of one owed request: sent, withheld or exhausted."""
 
     method: str
@@ -174,21 +154,18 @@ class Reissued:
     exchange: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Discarded:
+class Discarded(Value, frozen=True):
     """The price of a restart: events the client had seen, seconds since the request was sent."""
 
     events: int
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Drifted:
+class Drifted(Value, frozen=True):
     generation: int
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(Value, frozen=True):
     """One more of a counter without labels; `name` is the metric's name without prefix and suffix.
 
     affinity_faults, unproven_polls, standalone_gaps, unknown_cursors, journal_evictions.
@@ -197,8 +174,7 @@ class Counted:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamFailed:
+class UpstreamFailed(Value, frozen=True):
     """An upstream leg failed: connect, headers_timeout, reset, truncated, protocol."""
 
     kind: str

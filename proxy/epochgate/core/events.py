@@ -6,15 +6,13 @@ way up `Host`, and has applied the `X-Forwarded-*` policy. Names keep the case t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from epochgate.core.enums import Enum
 from epochgate.core.http import Headers
 from epochgate.core.jsonrpc import Body
+from epochgate.core.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHead:
+class RequestHead(Value, frozen=True):
     """The head of one client request.
 
     `fingerprint` stands for the caller's credentials (R32); equal bytes mean the same caller.
@@ -40,8 +38,7 @@ class LegEnd(Enum):
     SILENT = "silent"
 
 
-@dataclass(frozen=True, slots=True)
-class PostArrived:
+class PostArrived(Value, frozen=True):
     """A POST of the client. `body` is None when it is no JSON-RPC that can be read."""
 
     exchange: int
@@ -50,8 +47,7 @@ class PostArrived:
     body: Body | None
 
 
-@dataclass(frozen=True, slots=True)
-class GetArrived:
+class GetArrived(Value, frozen=True):
     """A GET of the client; `cursor` is its `Last-Event-ID` (None when absent or empty)."""
 
     exchange: int
@@ -59,33 +55,28 @@ class GetArrived:
     cursor: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteArrived:
+class DeleteArrived(Value, frozen=True):
     exchange: int
     head: RequestHead
 
 
-@dataclass(frozen=True, slots=True)
-class ClientLeft:
+class ClientLeft(Value, frozen=True):
     """The client's connection is gone before its answer ended."""
 
     exchange: int
 
 
-@dataclass(frozen=True, slots=True)
-class ClientStalled:
+class ClientStalled(Value, frozen=True):
     """More than the write limit of this exchange waits in our buffers."""
 
     exchange: int
 
 
-@dataclass(frozen=True, slots=True)
-class ClientDrained:
+class ClientDrained(Value, frozen=True):
     exchange: int
 
 
-@dataclass(frozen=True, slots=True)
-class LegAnswered:
+class LegAnswered(Value, frozen=True):
     """The upstream's status and headers arrived."""
 
     leg: int
@@ -94,43 +85,37 @@ class LegAnswered:
     reason: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LegRead:
+class LegRead(Value, frozen=True):
     """Body bytes of an upstream answer, one read."""
 
     leg: int
     data: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class LegEnded:
+class LegEnded(Value, frozen=True):
     """The last event of a leg; nothing follows it, nor comes after `CloseLeg`."""
 
     leg: int
     end: LegEnd
 
 
-@dataclass(frozen=True, slots=True)
-class Persisted:
+class Persisted(Value, frozen=True):
     """The record of the `Persist` with this token is durable."""
 
     token: int
 
 
-@dataclass(frozen=True, slots=True)
-class Fenced:
+class Fenced(Value, frozen=True):
     """The store refused the record: another replica owns the session now."""
 
     token: int
 
 
-@dataclass(frozen=True, slots=True)
-class DeadlineReached:
+class DeadlineReached(Value, frozen=True):
     """The time that `next_deadline` named has come."""
 
 
-@dataclass(frozen=True, slots=True)
-class DrainBegun:
+class DrainBegun(Value, frozen=True):
     """The process is going away: begin no heal, owe answers until `until` (seconds, same clock)."""
 
     until: float

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from epochgate.core import epoch, jsonrpc, sse
 from epochgate.core.generation import Generation, Stamped
 from epochgate.core.jsonrpc import Kind, Message
 from epochgate.core.stream import Owed, OwedState, Stream
+from epochgate.core.values import Value
 from epochgate.core.verdict import (
     Asked,
     Before,
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from epochgate.core.session import Session
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Value, frozen=True):
     """A message, what it claims, the request it names if any, and the evidence about it."""
 
     message: Message

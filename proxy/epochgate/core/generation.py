@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from epochgate.core.epoch import Epoch
+from epochgate.core.values import Value
 
 if TYPE_CHECKING:
     from epochgate.core.stream import Owed, Stream
@@ -20,8 +21,7 @@ RETIRED_S = 60.0  # how long servers were seen to send progress of an answered r
 MAX_RETIRED = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class Stamped:
+class Stamped(Value, frozen=True):
     """What a stamp leads to."""
 
     stream: Stream

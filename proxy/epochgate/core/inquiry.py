@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from epochgate.core import http, jsonrpc, sse
 from epochgate.core.events import LegEnd
 from epochgate.core.http import Headers
+from epochgate.core.values import Value
 
 MAX_ANSWER_BYTES = 4 * 1024 * 1024  # a tools/list of thousands of tools; more is no usable answer
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Value, frozen=True):
     """What came of an inquiry.
 
     `status` is None when no answer's headers came; `message` the response to our id, if there is one.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
 
@@ -27,6 +26,7 @@ from epochgate.core.jsontext import (
     text_of,
 )
 from epochgate.core.jsontext import read_object as read_object  # part of what this module offers
+from epochgate.core.values import Value
 
 SAFE_INTEGER = 2**53  # ids of this size and above are not exact in JavaScript
 
@@ -54,8 +54,7 @@ class IdType(Enum):
     OTHER = "other"
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Value, frozen=True):
     """One message. `id`, `token` and `cancels` are JSON texts as they stand in it.
 
     `token` is the progress token that a request offers or a progress notification names, `cancels`
@@ -73,7 +72,7 @@ class Message:
     is_rewritable: bool = False
     tool: str | None = None
     is_task: bool = False
-    spans: Mapping[str, Span] = field(default_factory=dict, repr=False, compare=False)
+    spans: Mapping[str, Span] = {}
 
     def params(self) -> Members:
         """The members of `params`; empty if it is absent or no object."""
@@ -92,8 +91,7 @@ class Message:
         return {} if value is None else read_object(bytes(value)) or {}
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(Value, frozen=True):
     """The messages of a POST or of an event; a batch may hold INVALID members beside others."""
 
     raw: bytes

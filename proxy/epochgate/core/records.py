@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from epochgate.core.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class SessionRecord:
+class SessionRecord(Value, frozen=True):
     """Before `initialize` is answered, and whenever a heal commits or drift is adopted."""
 
     visible_id: bytes
@@ -18,8 +17,7 @@ class SessionRecord:
     epoch_header: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class OwedRecord:
+class OwedRecord(Value, frozen=True):
     """Before a POST is written: what its stream owes, and where its cursors begin."""
 
     visible_id: bytes
@@ -29,8 +27,7 @@ class OwedRecord:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ReissueRecord:
+class ReissueRecord(Value, frozen=True):
     """Before a request is sent again: how often it was, and which stream takes its place."""
 
     visible_id: bytes
@@ -39,8 +36,7 @@ class ReissueRecord:
     reissues: int
 
 
-@dataclass(frozen=True, slots=True)
-class CancelRecord:
+class CancelRecord(Value, frozen=True):
     """Before a cancel is acknowledged."""
 
     visible_id: bytes
@@ -48,8 +44,7 @@ class CancelRecord:
     id: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class EndRecord:
+class EndRecord(Value, frozen=True):
     """Before a DELETE is acknowledged."""
 
     visible_id: bytes

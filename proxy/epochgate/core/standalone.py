@@ -47,7 +47,7 @@ def replace_waiting(session: Session, stream: Stream, exchange: int, head: Reque
 def move_to(session: Session, generation: Generation) -> None:
     """A heal reopens the stream in the new generation; what the old one journalled stays due (R12)."""
     old = session.standalone
-    if old is None or old.client is ClientHalf.UNBORN:
+    if old is None or old.client is ClientHalf.UNBORN or old.is_over:
         return
     clientleg.end_leg(session, old)
     new = session.new_stream(Kind.STANDALONE, old.head)
