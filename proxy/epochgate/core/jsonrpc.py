@@ -12,6 +12,7 @@ import msgspec
 
 from epochgate.core.enums import Enum
 from epochgate.core.jsontext import (
+    UNREADABLE,
     Members,
     Span,
     find_member,
@@ -36,6 +37,8 @@ _TOKEN_PATH = ("params", "_meta", "progressToken")
 _REQUEST_KEYS = (b'"id"', b'"method"', b'"params"', b'"_meta"', b'"progressToken"', b'"requestId"')
 _CALL_KEYS = (*_REQUEST_KEYS, b'"name"')
 _ANSWER_KEYS = (b'"id"',)
+_ABSENT = msgspec.Raw()
+_NOTHING = (_ABSENT, msgspec.Raw(b"null"))
 
 
 class Kind(Enum):
@@ -118,62 +121,102 @@ def read_body(raw: bytes) -> Body | None:
     return make_body(raw, messages, is_batch=True)
 
 
+class _Envelope(msgspec.Struct):
+    """The members that decide, undecoded; empty where there is none."""
+
+    id: msgspec.Raw = _ABSENT
+    method: msgspec.Raw = _ABSENT
+    params: msgspec.Raw = _ABSENT
+    result: msgspec.Raw = _ABSENT
+    error: msgspec.Raw = _ABSENT
+
+
+class _Meta(msgspec.Struct):
+    token: msgspec.Raw = msgspec.field(name="progressToken", default=_ABSENT)
+
+
+class _Params(msgspec.Struct):
+    name: msgspec.Raw = _ABSENT
+    task: msgspec.Raw = _ABSENT
+    token: msgspec.Raw = msgspec.field(name="progressToken", default=_ABSENT)
+    request_id: msgspec.Raw = msgspec.field(name="requestId", default=_ABSENT)
+    meta: msgspec.Raw = msgspec.field(name="_meta", default=_ABSENT)
+
+
+_ENVELOPE = msgspec.json.Decoder(_Envelope)
+_PARAMS = msgspec.json.Decoder(_Params)
+_META = msgspec.json.Decoder(_Meta)
+_NO_PARAMS = _Params()
+
+
 def read_message(raw: bytes) -> Message:
     """Read one message; its kind is INVALID if it is none. Never raises."""
-    members = read_object(raw)
-    if members is None:
+    try:
+        envelope = _ENVELOPE.decode(raw)
+    except UNREADABLE:
         return Message(raw, Kind.INVALID)
-    request_id = text_of(members, "id")
-    method = read_string(members.get("method"))
-    kind = _kind(members, request_id, method)
+    request_id = bytes(envelope.id) or None
+    method = read_string(envelope.method) if envelope.method != _ABSENT else None
+    kind = _kind(envelope, request_id, method)
     if kind is Kind.INVALID:
         return Message(raw, kind)
+    if method is None:
+        spans = _find_spans(raw, {} if request_id is None else {"id": (("id",), request_id)}, None)
+        return Message(raw, kind, request_id, None, None, None, spans is not None, None, False, spans or {})
+    return _read_call(raw, kind, request_id, method, _read_params(envelope.params))
+
+
+def _read_call(raw: bytes, kind: Kind, request_id: bytes | None, method: str, params: _Params) -> Message:
     places: dict[str, tuple[Sequence[str], bytes]] = {}
     if request_id is not None:
         places["id"] = (("id",), request_id)
-    params = _params(members, method)
-    token, cancels = _read_params(params, kind, method)
-    if token is not None:
-        places["token"] = (_TOKEN_PATH if kind is Kind.REQUEST else ("params", "progressToken"), token)
-    if cancels is not None:
+    token = cancels = None
+    if kind is Kind.REQUEST:
+        token = _read_token(params.meta)
+        if token is not None:
+            places["token"] = (_TOKEN_PATH, token)
+    elif method == "notifications/progress" and (token := bytes(params.token) or None) is not None:
+        places["token"] = (("params", "progressToken"), token)
+    elif method == "notifications/cancelled" and (cancels := bytes(params.request_id) or None) is not None:
         places["cancels"] = (("params", "requestId"), cancels)
     spans = _find_spans(raw, places, method)
-    tool = read_string(params.get("name")) if method == "tools/call" else None
-    is_task = kind is Kind.REQUEST and "task" in params
+    tool = read_string(params.name) if method == "tools/call" and params.name != _ABSENT else None
+    is_task = kind is Kind.REQUEST and params.task != _ABSENT
     return Message(
         raw, kind, request_id, method, token, cancels, spans is not None, tool, is_task, spans or {}
     )
 
 
-def _kind(members: Members, request_id: bytes | None, method: str | None) -> Kind:
+def _kind(envelope: _Envelope, request_id: bytes | None, method: str | None) -> Kind:
     has_usable_id = request_id is not None and request_id[0] in b'"-0123456789n'
     if request_id is not None and not has_usable_id:
         return Kind.INVALID
     if method is not None:
         return Kind.REQUEST if has_usable_id else Kind.NOTIFICATION
-    if "method" in members:
+    if envelope.method != _ABSENT:
         return Kind.INVALID
-    result, error = text_of(members, "result"), text_of(members, "error")
-    if error not in (None, b"null"):
-        return Kind.ERROR if result in (None, b"null") else Kind.INVALID
-    return Kind.RESULT if has_usable_id and result is not None else Kind.INVALID
+    if envelope.error not in _NOTHING:
+        return Kind.ERROR if envelope.result in _NOTHING else Kind.INVALID
+    return Kind.RESULT if has_usable_id and envelope.result != _ABSENT else Kind.INVALID
 
 
-def _params(members: Members, method: str | None) -> Members:
-    value = members.get("params") if method is not None else None
-    return {} if value is None else read_object(bytes(value)) or {}
+def _read_params(raw: msgspec.Raw) -> _Params:
+    if raw == _ABSENT:
+        return _NO_PARAMS
+    try:
+        return _PARAMS.decode(raw)
+    except UNREADABLE:
+        return _NO_PARAMS
 
 
-def _read_params(params: Members, kind: Kind, method: str | None) -> tuple[bytes | None, bytes | None]:
-    """The progress token and the id that is cancelled."""
-    if kind is Kind.REQUEST:
-        meta = params.get("_meta")
-        return text_of(read_object(bytes(meta)) or {}, "progressToken") if meta is not None else None, None
-    if method == "notifications/progress":
-        return text_of(params, "progressToken"), None
-    if method == "notifications/cancelled":
-        return None, text_of(params, "requestId")
-    return None, None
+def _read_token(meta: msgspec.Raw) -> bytes | None:
+    """The progress token in `params._meta`."""
+    if meta == _ABSENT:
+        return None
+    try:
+        return bytes(_META.decode(meta).token) or None
+    except UNREADABLE:
+        return None
 
 
 def _find_spans(

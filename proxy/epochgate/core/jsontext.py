@@ -15,7 +15,7 @@ import msgspec
 Members = dict[str, msgspec.Raw]
 Span = tuple[int, int]
 
-_UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _OBJECT = msgspec.json.Decoder(Members)
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 _STRING = msgspec.json.Decoder(str)
@@ -31,7 +31,7 @@ def read_object(raw: bytes) -> Members | None:
     """The members of an object, undecoded, or None. Of a key that stands twice the last counts."""
     try:
         return _OBJECT.decode(raw)
-    except _UNREADABLE:
+    except UNREADABLE:
         return None
 
 
@@ -41,7 +41,7 @@ def read_array(raw: bytes) -> list[msgspec.Raw] | None:
         return None
     try:
         return _ARRAY.decode(raw)
-    except _UNREADABLE:
+    except UNREADABLE:
         return None
 
 
@@ -51,7 +51,7 @@ def read_string(value: msgspec.Raw | bytes | None) -> str | None:
         return None
     try:
         return _STRING.decode(value)
-    except _UNREADABLE:
+    except UNREADABLE:
         return None
 
 
