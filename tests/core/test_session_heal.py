@@ -284,3 +284,24 @@ def test_roots_that_changed_during_the_heal_are_told_to_the_new_session() -> Non
 
     told = play.sent("notifications/roots/list_changed")
     assert [leg.session_id for leg in told] == [b"up-2"]
+
+
+def test_the_prelude_is_the_last_call_of_each_tool_in_order() -> None:
+    """R40."""
+    play = opened(replay_tools=("login", "open"))
+    for tool, value in (("login", 1), ("open", 2), ("login", 3), ("other", 4)):
+        play.post(request("tools/call", {"name": tool, "arguments": {"x": value}}, id=value))
+        play.answer(play.leg("tools/call"), result(play.leg("tools/call").id))
+    quiet(play)
+    play.call()
+    play.refuse(play.leg("tools/call"), 404)
+    before = play.runs
+    play.heal()
+    for _ in range(2):
+        play.answer(play.leg("tools/call"), result(play.leg("tools/call").id))
+
+    replayed = [leg.json["params"] for leg in play.sent("tools/call")[before : before + 2]]
+    assert replayed == [
+        {"name": "open", "arguments": {"x": 2}},
+        {"name": "login", "arguments": {"x": 3}},
+    ]

@@ -112,6 +112,8 @@ def test_a_heal_that_gets_the_same_upstream_id_back_cancels_the_old_run_first() 
     again = play.leg("tools/call")
     play.answer(again, result(again.id))
     assert exchange.answer["id"] == 5
+    play.accept(play.leg("notifications/cancelled"))
+    play.advance(120)
     assert not play.sent("DELETE")  # it would end the session that was just made
 
 
@@ -207,3 +209,25 @@ def test_the_cookie_of_a_heal_replaces_the_clients() -> None:
     cookie = http.find(play.leg("tools/call").headers, b"cookie") or b""
 
     assert sorted(cookie.replace(b" ", b"").split(b";")) == [b"lb=new", b"own=1"]
+
+
+def test_a_json_call_whose_client_left_and_whose_leg_broke_is_over() -> None:
+    """G8: nobody can come back for it."""
+    play = opened(session_idle_s=20.0)
+    exchange = play.call()
+    play.leave(exchange)
+    play.cut(play.leg("tools/call"))
+    play.advance(200)
+
+    assert play.is_forgotten
+    assert play.runs == 1
+
+
+def test_a_heal_that_nobody_waits_for_is_parked_at_its_first_failure() -> None:
+    play, exchange = lost()
+    play.leave(exchange)
+    play.unreachable(play.leg("initialize"))
+    play.advance(60)
+
+    assert play.heals == [("session_gone", "parked")]
+    assert len(play.sent("initialize")) == 2

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from epochgate.core.events import LegEnd
-from tests.core.messages import Json, error, event, progress, result
+from epochgate.core import http
+from epochgate.core.events import ClientStalled, LegEnd
+from tests.core.messages import Json, error, event, progress, request, result
 from tests.core.playbook import MARK, Play, opened
 from tests.core.sides import Exchange, Upstream
 
@@ -162,3 +163,23 @@ def test_a_standalone_stream_owes_nothing_and_is_not_probed() -> None:
     play.advance(600)
 
     assert not play.sent("ping")
+
+
+def test_the_ping_goes_in_the_name_of_the_streams_own_caller() -> None:
+    """R22, R32: whoever was here last."""
+    play, _, _ = quiet_call()
+    play.post(request("ping", id="b"), who=b"bob")
+    play.answer(play.leg("ping"), result(play.leg("ping").id, {}))
+    play.advance(61)
+
+    assert http.find(play.leg("ping").headers, b"authorization") == b"alice"
+
+
+def test_a_leg_that_we_do_not_read_is_not_called_silent() -> None:
+    """A client that stopped reading must not cost the run."""
+    play, exchange, leg = quiet_call()
+    play.feed(ClientStalled(exchange.number))
+    play.advance(200)
+
+    assert not play.sent("ping")
+    assert leg.is_open

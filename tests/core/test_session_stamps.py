@@ -151,3 +151,16 @@ def test_an_id_and_its_text_are_two_requests() -> None:
 
     assert number.json["id"] == 1
     assert text.json["id"] == "1"
+
+
+def test_a_stamp_that_stands_for_something_already_is_drawn_again() -> None:
+    """R36: unique in its generation, ids and tokens together."""
+    play = opened()
+    drawn = iter([1, 2, 2, 1, 3])
+    play.session.entropy = lambda _bits: next(drawn)
+
+    play.call(id=5, token=6)
+    play.call(id=7)
+
+    first, second = play.sent("tools/call")
+    assert len({first.id, first.token, second.id}) == 3

@@ -245,3 +245,29 @@ def test_progress_of_a_task_comes_after_its_answer() -> None:
     play.send(leg, event(progress(post.token, 3)))
 
     assert exchange.messages[-1] == progress("mine", 3)
+
+
+def test_one_that_the_server_withdrew_while_the_client_was_away_is_gone_for_good() -> None:
+    play, exchange, leg = listening(hold_s=30.0)
+    play.leave(exchange)
+    play.cut(leg)
+    play.advance(2)
+    play.refuse(play.leg("GET"), 405)
+    play.advance(60)
+
+    second = play.get(exchange.last_id)
+    play.open(play.leg("GET"))
+    assert second.status == 200
+
+
+def test_an_event_type_of_its_own_passes_until_the_leg_broke() -> None:
+    """R6: it can prove nothing."""
+    play, exchange, leg = listening(epoch=7)
+    play.send(leg, b"id: 1\nevent: vendor\ndata: one\n\n")
+    assert b"data: one" in exchange.body
+    play.cut(leg)
+    resumed = play.leg("GET")
+    play.open(resumed)
+    play.send(resumed, b"id: 2\nevent: vendor\ndata: two\n\n")
+
+    assert b"data: two" not in exchange.body

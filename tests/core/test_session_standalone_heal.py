@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.core.messages import ask, event, log, result
+from tests.core.messages import ask, event, log, request, result
 from tests.core.playbook import quiet
 from tests.core.scenes import listening, say, texts
 
@@ -126,3 +126,38 @@ def test_a_get_during_a_heal_is_primed_at_once_and_served_after_it() -> None:
     play.open(new)
     say(play, new, "x")
     assert "x" in texts(second)
+
+
+def test_a_loss_of_the_old_generation_opens_it_in_the_current_one() -> None:
+    """R26: a late loss joins; nobody listens to a stream that is never opened again."""
+    play, exchange, leg = listening(epoch=7)
+    play.send(leg, event(log("a", 7), 1))
+    play.post(request("ping", id="p"))
+    ping = play.leg("ping")
+    play.answer(ping, result(ping.id, {}, 8))  # drift: generation 2
+    play.cut(leg)
+    play.refuse(play.leg("GET"), 404)
+    play.advance(40)
+
+    assert exchange.is_open
+    play.open(play.leg("GET"))
+    play.send(play.leg("GET"), event(log("b", 8), 1))
+    assert "b" in texts(exchange)
+
+
+def test_a_listener_that_returns_to_a_lost_session_has_it_healed() -> None:
+    """R27: the next caller tries again."""
+    play, first, leg = listening(epoch=7)
+    play.send(leg, event(log("a", 7), 1))
+    play.leave(first)
+    play.cut(leg)
+    play.refuse(play.leg("GET"), 404)
+    assert not play.has_leg("initialize")
+
+    second = play.get(first.last_id)
+    assert second.status == 200
+    play.heal(epoch=8)
+    new = play.leg("GET")
+    play.open(new)
+    play.send(new, event(log("b", 8), 1))
+    assert "b" in texts(second)

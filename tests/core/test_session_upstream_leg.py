@@ -235,3 +235,13 @@ def test_a_new_message_begins_the_count_anew() -> None:
 
     assert exchange.answer["id"] == 5
     assert play.runs == 1
+
+
+def test_a_repeated_event_does_not_blind_the_judge_for_the_next_hole() -> None:
+    """R31."""
+    play, exchange = broken()
+
+    _message((_step(3, EPOCH), 4), (_step(5, EPOCH), 6))(play, play.sent("tools/call")[0])
+    rerun(play)
+
+    check_rerun(play, exchange, "event_id_gap")

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 
 import pytest
 
-from tests.shell.running import running_proxy
-from tests.support.client import BOTH, JSON, PRIMED, Answer, Client, Json, Truncated, call, initialize
+from tests.support.client import (
+    BOTH,
+    JSON,
+    Client,
+    Json,
+    Truncated,
+    call,
+    initialize,
+    outcome,
+)
 from tests.support.proxy import Proxy, guarding
 from tests.support.server import Epochs, Leg, McpServer, Play, honest, serving, until, whole
-
-SILENCE = {"silence": "0.1s", "ping": "0.2s", "max_silence": "0.5s"}
-
-
-def outcome(messages: list[Json]) -> object:
-    """The one answer among messages: its text, or the error's code."""
-    (answer,) = [message for message in messages if "method" not in message]
-    assert answer["id"] == 7
-    return answer["error"]["code"] if "error" in answer else answer["result"]["content"][0]["text"]
 
 
 async def one_call(port: int) -> object:
@@ -192,74 +190,13 @@ async def test_a_server_that_stays_away_is_an_error_at_the_heal_deadline() -> No
         assert server.found() == {"initialize": 2, "initialized": 2, "executions": 1}
 
 
-# silence
-
-
-async def silent(leg: Leg) -> None:
-    await leg.peer.wait_gone()
+# cancelled, deleted
 
 
 async def silent_stream(leg: Leg) -> None:
     await leg.open()
     await leg.progress(1)
     await leg.peer.wait_gone()
-
-
-@pytest.mark.parametrize("play", [silent, silent_stream])
-async def test_a_silence_without_end_is_an_error(play: Play) -> None:
-    """The server lives and answers pings, but never the call (R22)."""
-    server = McpServer(play)
-    async with serving(server), guarding(server.port, **SILENCE) as proxy:
-        assert await one_call(proxy.port) == -32050
-        assert server.counts["ping"] > 0
-        assert server.executions == 1
-        assert await proxy.resumes() == {"upstream fail upstream_silent": 1}
-
-
-@pytest.mark.parametrize("play", [silent, silent_stream])
-async def test_a_server_that_hangs_altogether_is_an_error(play: Play) -> None:
-    """Not even pings are answered, and neither is the heal's `initialize`."""
-
-    async def hang(leg: Leg) -> None:
-        leg.server.accepts = lambda request: None
-        leg.server.answers_pings = False
-        await play(leg)
-
-    server = McpServer(hang, silent)
-    deadlines = {"resume_deadline": "0.2s", "resume_headers": "0.1s", "heal_deadline": "1s"}
-    async with serving(server), guarding(server.port, **SILENCE, **deadlines) as proxy:
-        assert await one_call(proxy.port) in (-32050, -32051)
-
-
-async def test_a_quiet_tool_is_left_alone_as_long_as_its_session_answers() -> None:
-    async def slow(leg: Leg) -> None:
-        await leg.open()
-        await until(lambda: leg.server.counts["ping"] >= 3)
-        await leg.answer()
-        await leg.end()
-
-    server = McpServer(slow)
-    async with serving(server), guarding(server.port, silence="0.05s", max_silence="20s") as proxy:
-        assert await one_call(proxy.port) == "run 1 done"
-        assert server.executions == 1
-        assert await proxy.resumes() == {}
-
-
-async def test_a_silence_behind_which_the_session_is_gone_is_healed() -> None:
-    async def play(leg: Leg) -> None:
-        if leg.run.number > 1:
-            await honest(leg)
-            return
-        leg.server.evict()
-        await silent_stream(leg)
-
-    server = McpServer(play)
-    async with serving(server), guarding(server.port, silence="0.1s") as proxy:
-        assert await one_call(proxy.port) == "run 2 done"
-        assert server.found() == {"initialize": 2, "initialized": 2, "executions": 2}
-
-
-# cancelled, deleted
 
 
 async def test_a_cancelled_call_ends() -> None:
@@ -377,122 +314,6 @@ async def test_other_traffic_to_a_server_out_of_reach_is_closed_without_an_answe
             await client.post({"jsonrpc": "2.0", "id": 1, "method": "server/discover"}, modern)
         with pytest.raises(Truncated):
             await client.post(call())
-
-
-# going away
-
-
-class Calls:
-    """Calls that are open at the proxy, and the server that lets them finish."""
-
-    def __init__(self) -> None:
-        self.release = asyncio.Event()
-
-    async def play(self, leg: Leg) -> None:
-        await leg.open()
-        await leg.progress(1)
-        await self.release.wait()
-        await leg.answer()
-        await leg.end()
-
-
-async def stand(leg: Leg) -> None:
-    await leg.open()
-    await leg.log("here")
-    await leg.peer.wait_gone()
-
-
-async def open_calls(client: Client, count: int) -> list[Answer]:
-    await client.open()
-    answers = [await client.call() for _ in range(count)]
-    for answer in answers:
-        await answer.next_message()
-    return answers
-
-
-async def status_of(port: int, target: str) -> int:
-    async with Client(port) as probe:
-        return (await probe.send("GET", target, [])).status
-
-
-async def until_status(port: int, target: str, wanted: int) -> None:
-    while await status_of(port, target) != wanted:
-        pass
-
-
-async def test_a_drain_gives_owed_answers_and_ends_idle_streams() -> None:
-    calls = Calls()
-    server = McpServer(calls.play)
-    server.stand = stand
-    async with serving(server), running_proxy(server.port, "--drain-delay", "1s") as proxy:
-        async with Client(proxy.port) as client:
-            answers = await open_calls(client, 5)
-            idle = await client.get()
-            await idle.next_message()
-            await until_status(proxy.health, "/readyz", 200)
-            proxy.process.send_signal(signal.SIGTERM)
-            await until_status(proxy.health, "/readyz", 503)
-            assert await status_of(proxy.health, "/livez") == 200
-            assert await idle.next_event() is None  # the final chunk, not a cut
-            calls.release.set()
-            told = [outcome(await answer.messages()) for answer in answers]
-        assert sorted(map(str, told)) == [f"run {number} done" for number in range(1, 6)]
-        assert await proxy.wait() == 0
-
-
-async def test_a_drain_that_takes_too_long_ends_in_errors_and_exit_0() -> None:
-    calls = Calls()
-    server = McpServer(calls.play)
-    async with serving(server), running_proxy(server.port, "--drain", "0.5s") as proxy:
-        async with Client(proxy.port, version=PRIMED) as client:
-            answers = await open_calls(client, 3)
-            proxy.process.send_signal(signal.SIGTERM)
-            assert [outcome(await answer.messages()) for answer in answers] == [-32050] * 3
-        assert await proxy.wait() == 0
-
-
-async def test_a_drain_answers_a_call_whose_server_breaks_meanwhile() -> None:
-    """No heal is begun while the process goes away; the call is not left hanging either."""
-    go_on = asyncio.Event()
-
-    async def play(leg: Leg) -> None:
-        await leg.open()
-        await leg.progress(1)
-        await go_on.wait()
-        await leg.cut()
-
-    server = McpServer(play, epochs=Epochs.NEVER)
-    async with serving(server), running_proxy(server.port) as proxy, Client(proxy.port) as client:
-        answers = await open_calls(client, 1)
-        proxy.process.send_signal(signal.SIGTERM)
-        await _until_closed(proxy.port)
-        go_on.set()
-        assert outcome(await answers[0].messages()) in (-32050, -32051)
-        assert await proxy.wait() == 0
-        assert server.executions == 1
-
-
-async def _until_closed(port: int) -> None:
-    while True:
-        try:
-            await status_of(port, "/")
-        except ConnectionRefusedError:
-            return
-        except Truncated:
-            pass
-
-
-async def test_a_second_signal_ends_at_once_and_cuts_what_is_open() -> None:
-    calls = Calls()
-    server = McpServer(calls.play)
-    async with serving(server), running_proxy(server.port) as proxy, Client(proxy.port) as client:
-        (answer,) = await open_calls(client, 1)
-        proxy.process.send_signal(signal.SIGTERM)
-        await _until_closed(proxy.port)
-        proxy.process.send_signal(signal.SIGTERM)
-        with pytest.raises(Truncated):  # never an end that looks whole (W8)
-            await answer.messages()
-        assert await proxy.wait() == 1
 
 
 async def test_raw_requests_are_what_the_client_helper_sends() -> None:

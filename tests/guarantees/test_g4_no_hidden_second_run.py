@@ -70,6 +70,7 @@ WITHHELD = [
     ("unless-destructive", (UNANNOTATED, ANNOTATED_NEIGHBOUR)),  # R28
     ("unless-destructive", (ANNOTATED_NEIGHBOUR,)),  # nothing is known of the tool (R20)
     ("hinted", (UNANNOTATED,)),
+    ("hinted", (CONTRADICTORY,)),
     ("hinted", (DESTRUCTIVE,)),
     ("reads", (READ_ONLY,)),
     ("never", (READ_ONLY,)),

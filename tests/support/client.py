@@ -290,3 +290,10 @@ def call(number: object = 7, name: str = "work", token: object = "t") -> Json:
     meta = {} if token is None else {"_meta": {"progressToken": token}}
     params = {"name": name, "arguments": {}, **meta}
     return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
+
+
+def outcome(messages: list[Json]) -> object:
+    """The one answer among messages: its text, or the error's code."""
+    (answer,) = [message for message in messages if "method" not in message]
+    assert answer["id"] == 7
+    return answer["error"]["code"] if "error" in answer else answer["result"]["content"][0]["text"]

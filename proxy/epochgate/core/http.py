@@ -12,24 +12,30 @@ LAST_EVENT_ID = b"last-event-id"
 
 
 class _Looked:
-    """The headers looked at last, by name: most heads are asked several things in a row."""
+    """The two heads looked at last, by name: most are asked several things in a row, a request's as it
+    came and as it goes on in turns."""
 
-    __slots__ = ("fields", "headers")
+    __slots__ = ("_fields", "_headers", "_older_fields", "_older_headers")
 
     def __init__(self) -> None:
-        self.headers: Headers = ()
-        self.fields: dict[bytes, bytes] = {}
+        self._headers: Headers = ()
+        self._fields: dict[bytes, bytes] = {}
+        self._older_headers: Headers = ()
+        self._older_fields: dict[bytes, bytes] = {}
+
+    def __call__(self, headers: Headers) -> Mapping[bytes, bytes]:
+        """The first value of each name, in lower case."""
+        if headers is self._headers:
+            return self._fields
+        if headers is self._older_headers:
+            return self._older_fields
+        self._older_headers, self._older_fields = self._headers, self._fields
+        self._headers = headers
+        self._fields = {key.lower(): value for key, value in reversed(headers)}
+        return self._fields
 
 
-_LOOKED = _Looked()
-
-
-def fields(headers: Headers) -> Mapping[bytes, bytes]:
-    """The first value of each name, in lower case. Valid until other headers are looked at."""
-    if headers is not _LOOKED.headers:
-        _LOOKED.fields = {key.lower(): value for key, value in reversed(headers)}
-        _LOOKED.headers = headers
-    return _LOOKED.fields
+fields = _Looked()
 
 
 def find(headers: Headers, name: bytes) -> bytes | None:

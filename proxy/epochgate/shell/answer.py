@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from enum import Enum
 from http import HTTPStatus
 from typing import Protocol
 
+from epochgate.core.enums import Enum
 from epochgate.core.http import Headers
 
 WITHOUT_BODY = frozenset((204, 304))

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from aiohttp.http import RawResponseMessage
 
+from epochgate.core.enums import Enum
 from epochgate.core.events import LegEnd
 from epochgate.core.http import Headers
 from epochgate.shell.headers import answer_headers

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from enum import Enum
 
+from epochgate.core.enums import Enum
 from epochgate.observe.logs import Logger
 
 # A server that is there is asked this often, at least six times in `ready_grace`.
