@@ -123,5 +123,3 @@ async def test_a_second_signal_ends_at_once_and_cuts_what_is_open() -> None:
         with pytest.raises(Truncated):  # never an end that looks whole (W8)
             await answer.messages()
         assert await proxy.wait() == 1
-
-

@@ -17,8 +17,6 @@ async def one_call(port: int) -> object:
         return outcome(await (await client.call()).messages())
 
 
-
-
 async def silent(leg: Leg) -> None:
     await leg.peer.wait_gone()
 
@@ -81,5 +79,3 @@ async def test_a_silence_behind_which_the_session_is_gone_is_healed() -> None:
     async with serving(server), guarding(server.port, silence="0.1s") as proxy:
         assert await one_call(proxy.port) == "run 2 done"
         assert server.found() == {"initialize": 2, "initialized": 2, "executions": 2}
-
-

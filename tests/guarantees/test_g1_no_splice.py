@@ -6,8 +6,6 @@ Every message tells which run it is of, so that a splice is two runs behind the 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 import pytest
 
@@ -15,163 +13,23 @@ from tests.conftest import IS_LONG
 from tests.support.client import Client, Json
 from tests.support.proxy import Proxy, guarding
 from tests.support.server import Epochs, Ids, Leg, McpServer, Play, serving
+from tests.support.splices import (
+    BREAKS,
+    CUT_AFTER,
+    STEPS,
+    Break,
+    answers,
+    broken_once,
+    closed,
+    is_spliced,
+    listen_to_a_call,
+    mark,
+    rest_of_run,
+    runs_told,
+)
 
-STEPS = 6
-CUT_AFTER = 4  # steps; the ids have stepped by one three times by then
 OTHER = 999
 TWICE = {"initialize": 2, "initialized": 2, "executions": 2}
-ONCE = {"initialize": 1, "initialized": 1, "executions": 1}
-Break = Callable[[Leg], Awaitable[None]]
-
-
-def runs_told(messages: list[Json]) -> list[int]:
-    """The run that each message tells of, in order; 0 is a notice of the proxy's."""
-    found = []
-    for message in messages:
-        if "result" in message:
-            text = message["result"]["content"][0]["text"]
-        elif message["method"] == "notifications/progress":
-            text = message["params"]["message"]
-        else:
-            text = message["params"]["data"]
-        found.append(0 if isinstance(text, dict) else int(text.split()[1]))
-    return found
-
-
-def answers(messages: list[Json]) -> list[Json]:
-    return [message for message in messages if "method" not in message]
-
-
-def is_spliced(messages: list[Json]) -> bool:
-    """Whether messages of two runs stand behind the last notice, or two without one.
-
-    Without a way to give notice a marked answer may stand alone (R5).
-    """
-    told = runs_told(messages)
-    if mark(messages[-1]).get("reissued") and 0 not in told:
-        told.pop()
-    last = len(told) - told[::-1].index(0) if 0 in told else 0
-    return len(set(told[last:])) > 1
-
-
-def mark(message: Json) -> Json:
-    found: Json = message["result"].get("_meta", {}).get("dev.epochgate/restart", {})
-    return found
-
-
-async def cleanly(leg: Leg) -> None:
-    """End the stream as if it were over, without having announced a poll."""
-    await leg.end()
-
-
-async def closed(leg: Leg) -> None:
-    await leg.cut()
-
-
-async def reset(leg: Leg) -> None:
-    await leg.reset()
-
-
-async def inside_an_event(leg: Leg) -> None:
-    await leg.raw(b'event: message\ndata: {"jsonrpc":"2.0","method":"notifi')
-    await leg.cut()
-
-
-BREAKS = [cleanly, closed, reset, inside_an_event]
-
-
-def broken_once(how: Break = closed) -> Play:
-    """A call whose first run breaks after CUT_AFTER steps; the second goes through."""
-
-    async def play(leg: Leg) -> None:
-        await leg.open()
-        is_first = leg.run.number == 1
-        for step in range(1, (CUT_AFTER if is_first else STEPS) + 1):
-            await leg.progress(step)
-        if is_first:
-            await how(leg)
-            return
-        await leg.answer()
-        await leg.end()
-
-    return play
-
-
-async def rest_of_run(leg: Leg, **stated: Any) -> None:
-    for step in range(CUT_AFTER + 1, STEPS + 1):
-        await leg.progress(step, **stated)
-    await leg.answer(**stated)
-    await leg.end()
-
-
-async def listen_to_a_call(proxy: Proxy, name: str = "work") -> list[Json]:
-    async with Client(proxy.port) as client:
-        await client.open()
-        answer = await client.call(name=name)
-        assert (answer.status, answer.is_stream) == (200, True)
-        return await answer.messages()
-
-
-# resumed
-
-
-@pytest.mark.parametrize("how", BREAKS)
-@pytest.mark.parametrize("epochs", [Epochs.META, Epochs.HEADER])
-async def test_equal_epoch_and_contiguous_ids_are_resumed(how: Break, epochs: Epochs) -> None:
-    async def replay(leg: Leg) -> None:
-        await leg.open()
-        await rest_of_run(leg)
-
-    server = McpServer(broken_once(how), replay, epochs=epochs)
-    async with serving(server), guarding(server.port) as proxy:
-        messages = await listen_to_a_call(proxy)
-        assert runs_told(messages) == [1] * (STEPS + 1)
-        assert len(answers(messages)) == 1
-        assert answers(messages)[0]["id"] == 7
-        assert mark(answers(messages)[0]) == {}
-        assert server.found() == ONCE
-        assert server.requests[-1].header("last-event-id") == f"1_{CUT_AFTER}"
-        assert await proxy.resumes() == {"upstream resume epoch_match": 1}
-
-
-async def test_ids_that_cannot_be_compared_are_resumed_by_epoch() -> None:
-    async def replay(leg: Leg) -> None:
-        await leg.open()
-        await rest_of_run(leg)
-
-    server = McpServer(broken_once(), replay, ids=Ids.RANDOM)
-    async with serving(server), guarding(server.port) as proxy:
-        assert runs_told(await listen_to_a_call(proxy)) == [1] * (STEPS + 1)
-        assert server.found() == ONCE
-
-
-async def test_a_server_that_sends_its_last_event_again_is_no_divergence() -> None:
-    async def replay(leg: Leg) -> None:
-        await leg.open()
-        await leg.raw(leg.run.events[-1][1])
-        await rest_of_run(leg)
-
-    server = McpServer(broken_once(), replay)
-    async with serving(server), guarding(server.port) as proxy:
-        assert runs_told(await listen_to_a_call(proxy)) == [1] * (STEPS + 1)
-        assert server.found() == ONCE
-        assert await proxy.moved("dropped_messages_total") == {"reason=duplicate": 1}
-
-
-@pytest.mark.parametrize("status", [409, 429, 502, 503, 504])
-async def test_a_server_that_is_busy_is_asked_again(status: int) -> None:
-    async def replay(leg: Leg) -> None:
-        if leg.server.counts["GET"] < 3:
-            await leg.refuse(status)
-            return
-        await leg.open()
-        await rest_of_run(leg)
-
-    server = McpServer(broken_once(), replay)
-    async with serving(server), guarding(server.port) as proxy:
-        assert runs_told(await listen_to_a_call(proxy)) == [1] * (STEPS + 1)
-        assert server.found() == ONCE
-        assert server.counts["GET"] == 3
 
 
 # restarted

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+
 import pytest
 
 from tests.shell.wire import Peer
-from tests.support.client import BOTH, Client
-from tests.support.comparing import *
+from tests.support.client import BOTH, Answer, Client
+from tests.support.comparing import CHALLENGE, FRAMING, LOG, ODD, Seen, check_upward, end_to_end, streamed
 from tests.support.proxy import guarding
 from tests.support.server import McpServer, chunk, head, serving
 
@@ -25,7 +27,7 @@ PLAIN = {
     "no content": b"HTTP/1.1 204 None\r\n" + ODD + b"\r\n",
     "gzip": b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\n\x1f\x8b\x08",
     "a redirect": b"HTTP/1.1 302 There\r\nLocation: http://127.0.0.1:1/x?y=%2F\r\nContent-Length: 0\r\n\r\n",
-    "a challenge": REFUSALS["a challenge"],
+    "a challenge": CHALLENGE,
     "an error": b"HTTP/1.1 503 Later\r\nRetry-After: 9\r\nContent-Length: 5\r\n\r\nlater",
     "an unknown status": b"HTTP/1.1 299 Odd One\r\nContent-Length: 0\r\n\r\n",
 }
@@ -41,12 +43,12 @@ TARGETS = [
 ]
 
 
-async def plainly(server: McpServer, client_of: object) -> None:
+async def plainly(server: McpServer, exchange: Callable[[Client], Awaitable[Answer]]) -> None:
     found = []
     async with guarding(server.port) as proxy:
         for port in (server.port, proxy.port):
             async with Client(port) as client:
-                answer = await client_of(client)  # type: ignore[operator]  # a coroutine function
+                answer = await exchange(client)
                 body = await answer.read()
                 status_line = answer.head.partition(b"\r\n")[0]
                 found.append(Seen(answer.status, status_line, end_to_end(answer.headers, FRAMING), body))
@@ -138,5 +140,3 @@ async def test_a_modern_client_that_leaves_cancels_at_once() -> None:
         await answer.next_event()
         answer.reset()
         await server.until(lambda: is_gone)
-
-

@@ -1,7 +1,7 @@
 """G6 transparent otherwise: an undisturbed exchange through the proxy equals a direct one byte for byte.
 
 Each exchange is made twice, against the same server and with the same bytes; what may differ is written
-out below and nowhere else.
+out in `tests/support/comparing.py` and nowhere else.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.client import JSON, PRIMED, UNPRIMED, Client, call, initialize
+from tests.support.comparing import CHALLENGE, LOG, ODD, both, check_upward, chunked, closed, seen, streamed
 from tests.support.proxy import guarding
 from tests.support.server import Leg, McpServer, serving, whole
 
@@ -20,7 +21,6 @@ RESULT = b'{ "jsonrpc" : "2.0",\t"result":{"content":[],"\xc3\xbc":"\\u00fc \\/ 
 PROGRESS = (
     b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken": @TOKEN@,"progress":1}}'
 )
-LOG = b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"\xc3\xa4"}}'
 ANSWER = b'{"jsonrpc":"2.0","id": @ID@,"result":{"content":[ ]}}'
 
 
@@ -58,8 +58,7 @@ async def test_a_call_is_the_same(name: str, version: str) -> None:
 
 
 REFUSALS = {
-    "a challenge": b'HTTP/1.1 401 Who are you\r\nWWW-Authenticate: Bearer realm="a, b", error="x"\r\n'
-    b"WWW-Authenticate: Basic\r\nContent-Length: 2\r\n" + ODD + b"\r\nno",
+    "a challenge": CHALLENGE,
     "a scope challenge": b'HTTP/1.1 403 Forbidden\r\nWWW-Authenticate: Bearer error="insufficient_scope",'
     b' scope="a b"\r\nContent-Length: 0\r\n' + ODD + b"\r\n",
     "a long challenge": b'HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer x="'

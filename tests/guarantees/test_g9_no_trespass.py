@@ -106,7 +106,6 @@ async def test_a_strangers_call_neither_heals_nor_ends_the_session(status: int) 
             async with as_bob(alice, BOB) as bob:
                 answer = await bob.call()
                 assert (answer.status, await answer.read()) == (status, b"refused")
-                assert (await bob.delete()).status in (status, 200 if status == 404 else status)
         assert server.counts["initialize"] == 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from tests.support.client import UNPRIMED, Answer, Client
@@ -86,7 +87,9 @@ class Fixed:
         return self.head + b"\r\n" + chunks
 
 
-async def both(server: McpServer, exchange: object, version: str = UNPRIMED) -> tuple[Exchange, Exchange]:
+async def both(
+    server: McpServer, exchange: Callable[[Client], Awaitable[Answer]], version: str = UNPRIMED
+) -> tuple[Exchange, Exchange]:
     """The exchange made directly, and through the proxy; with what the server saw of each."""
     found = []
     async with guarding(server.port) as proxy:
@@ -94,7 +97,7 @@ async def both(server: McpServer, exchange: object, version: str = UNPRIMED) -> 
             async with Client(port, version=version) as client:
                 await client.open()
                 before = len(server.requests)
-                answer = await exchange(client)  # type: ignore[operator]  # a coroutine function
+                answer = await exchange(client)
                 found.append((await seen(answer), server.requests[before:]))
     return found[0], found[1]
 
@@ -115,7 +118,7 @@ def check_upward(direct: list[Request], through: list[Request], *, is_guarded: b
             assert one.body == other.body
 
 
-# --- answers of fixed bytes ---
+# --- answers of fixed bytes ------------------------------------------------------------------------
 
 ODD = (
     b"Date: Mon, 01 Jan 2024 00:00:00 GMT\r\n"
@@ -141,3 +144,8 @@ def streamed(*events: bytes, extra: bytes = b"") -> Fixed:
     return Fixed(start + ODD + extra + b"Transfer-Encoding: chunked\r\n", events=events)
 
 
+CHALLENGE = (
+    b'HTTP/1.1 401 Who are you\r\nWWW-Authenticate: Bearer realm="a, b", error="x"\r\n'
+    b"WWW-Authenticate: Basic\r\nContent-Length: 2\r\n" + ODD + b"\r\nno"
+)
+LOG = b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"\xc3\xa4"}}'

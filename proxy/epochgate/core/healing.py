@@ -91,8 +91,18 @@ def attempt(session: Session) -> None:
     def initialized(outcome: Outcome) -> None:
         if session.heal is run:
             _compare(session, run, outcome)
+        else:
+            _end_unwanted(session, outcome)
 
     session.inquire(run.head, None, body, request_id, initialized)
+
+
+def _end_unwanted(session: Session, outcome: Outcome) -> None:
+    """Nobody wants the session any more that was being made (R25)."""
+    upstream_id = http.find(outcome.headers, http.SESSION_ID)
+    if outcome.is_accepted and upstream_id is not None:
+        made = Generation(session.current.number + 1, upstream_id, epoch.Epoch(None, None))
+        restarting.end_upstream(session, made)
 
 
 # --- comparing --------------------------------------------------------------------------------------
@@ -351,7 +361,9 @@ def _try_again(session: Session, run: Heal) -> None:
         return
     delay = back_off(_FIRST_BACKOFF_S, _LAST_BACKOFF_S, run.attempts)
     run.attempts += 1
-    run.new = None
+    if run.new is not None:
+        restarting.end_upstream(session, run.new)  # each attempt makes a session of its own
+        run.new = None
     session.set_timer("heal", 0, delay)
 
 

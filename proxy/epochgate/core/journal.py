@@ -26,7 +26,8 @@ class Budget:
 
     @property
     def is_exceeded(self) -> bool:
-        return self.used > self.limit or (self._wider is not None and self._wider.is_exceeded)
+        wider = self._wider
+        return self.used > self.limit or (wider is not None and wider.used > wider.limit)
 
     def add(self, size: int) -> None:
         self.used += size

@@ -63,12 +63,11 @@ def _take_whole(session: Session, stream: Stream, block: bytes) -> bool:
         block = block.replace(*tokens)
     numbering = stream.numbering
     room = numbering.room or clientleg.ensure_room(session, stream)
-    stamped = sse.stamp_cursors(block, numbering.next_cursor)
-    if stamped is not None:
-        if stamped[1] > room:
-            return False
-        clientleg.deliver(session, stream, *stamped)
-        return True
+    if stream.ids.last is None:
+        stamped = sse.stamp_cursors(block, numbering.next_cursor)
+        if stamped is not None and stamped[1] <= room:
+            clientleg.deliver(session, stream, *stamped)
+            return True
     restamped = sse.restamp_cursors(block, numbering.next_cursor)
     if restamped is None or len(restamped[1]) > room:
         return False

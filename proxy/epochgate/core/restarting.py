@@ -211,7 +211,12 @@ def wait_expired(session: Session, stream: Stream) -> None:
 def lose(session: Session, generation: Generation, reason: str, head: RequestHead) -> None:
     """A generation is proven gone, and no request of this caller hangs on it."""
     generation.is_gone = True
-    if generation is not session.current or session.state is not SessionState.LIVE:
+    if session.state is not SessionState.LIVE:
+        return
+    if generation is not session.current:
+        held = session.standalone
+        if held is not None and held.generation is generation and held.up is Up.VOID:
+            standalone.move_to(session, session.current)
         return
     if session.standalone is not None and session.standalone.exchange is not None:
         healing.begin(session, heal.trigger_of(reason), head)

@@ -28,7 +28,16 @@ class Framer:
     belongs to it. In a stream of bare CRs it is released at once and such an LF is swallowed.
     """
 
-    __slots__ = ("_chunks", "_head", "_is_cr_held", "_is_start", "_last", "_pending", "_swallows_lf")
+    __slots__ = (
+        "_chunks",
+        "_head",
+        "_is_cr_held",
+        "_is_plain",
+        "_is_start",
+        "_last",
+        "_pending",
+        "_swallows_lf",
+    )
 
     def __init__(self) -> None:
         self._chunks: list[bytes] = []
@@ -37,6 +46,7 @@ class Framer:
         self._is_cr_held = False
         self._swallows_lf = False
         self._is_start = True
+        self._is_plain = False  # between two events, with nothing held back or to be looked at
         self._head = b""
 
     def __repr__(self) -> str:
@@ -49,6 +59,15 @@ class Framer:
 
     def feed(self, data: bytes) -> bytes:
         """The events that `data` completes, whole and concatenated; b"" if there are none."""
+        if self._is_plain and (data[-2:] == b"\n\n" or data[-4:] == b"\r\n\r\n"):
+            return data  # whole events on both sides of a read, as nearly always
+        block = self._feed(data)
+        self._is_plain = not (
+            self._chunks or self._is_start or self._swallows_lf or self._is_cr_held or self._last != _LF
+        )
+        return block
+
+    def _feed(self, data: bytes) -> bytes:
         if self._is_start:
             data = self._strip_bom(data)
         if self._swallows_lf and data:
@@ -306,21 +325,24 @@ def restamp_cursors(block: bytes, first: int) -> tuple[bytes, list[bytes]] | Non
 
     Returns the new block and the upstream ids in order, or None if anything unusual stands in it.
     """
-    form = _find_id_form(block)
-    if form is None or not form.count(block) or b"\0" in block:
+    for form in ID_FORMS:
+        if block.startswith(form.begin) and block.endswith(form.blank):
+            at = block.find(form.after, len(form.begin))
+            if at >= 0 and (count := form.count(block)):
+                return _restamp(block, form, first, count, at)
+    return None
+
+
+def _restamp(block: bytes, form: Form, first: int, count: int, at: int) -> tuple[bytes, list[bytes]] | None:
+    """`at` is where the first id ends."""
+    begin, end = len(form.begin), -len(form.blank)
+    if b"\0" in block:
         return None
-    bodies = block[len(form.begin) : -len(form.blank)].split(form.separator)
+    if count == 1:
+        return form.out % (first, block[at + len(form.after) : end]), [block[begin:at]]
+    bodies = block[begin:end].split(form.separator)
     ids, found, rests = zip(*[body.partition(form.after) for body in bodies], strict=True)
     if b"" in found:
         return None
-    stamped = map(form.out.__mod__, zip(range(first, first + len(rests)), rests, strict=True))
+    stamped = map(form.out.__mod__, zip(range(first, first + count), rests, strict=True))
     return b"".join(stamped), list(ids)
-
-
-def _find_id_form(block: bytes) -> Form | None:
-    for form in ID_FORMS:
-        if not block.startswith(form.begin) or not block.endswith(form.blank):
-            continue
-        if block.startswith(form.after, block.find(form.end, len(form.begin))):
-            return form
-    return None

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from epochgate.core import classify, clientleg, http, jsonrpc, restarting, sse
+from epochgate.core import classify, clientleg, healing, http, jsonrpc, restarting, sse
 from epochgate.core.commands import Counted, EndAnswer, Respond
 from epochgate.core.events import LegEnd, RequestHead
 from epochgate.core.generation import Generation
-from epochgate.core.states import ClientHalf, ClientInput, Up, UpInput
+from epochgate.core.states import ClientHalf, ClientInput, SessionState, Up, UpInput
 from epochgate.core.stream import Kind, Stream
 from epochgate.core.upward import back_off, headers_of_get
 from epochgate.core.verdict import OUTSIDE, Leg, Ruling, Scope, Shape
@@ -168,6 +168,7 @@ def take_over(session: Session, exchange: int) -> None:
     """A new GET for the stream that is held: what no leg was given first, then live (R12, R35)."""
     stream = session.standalone
     assert stream is not None
+    _heal_for(session, stream)
     before: list[bytes] = []
     older = stream.predecessor
     while older is not None:
@@ -177,9 +178,16 @@ def take_over(session: Session, exchange: int) -> None:
     clientleg.attach(session, stream, exchange, stream.journal.written_to - 1, before=b"".join(before))
 
 
+def _heal_for(session: Session, stream: Stream) -> None:
+    """Somebody listens again on a stream whose session was lost while nobody did (R27)."""
+    if stream.up is Up.VOID and session.state is SessionState.PARKED:
+        healing.begin(session, "session_gone", session.head_for(stream))
+
+
 def attach(session: Session, stream: Stream, exchange: int, position: int) -> None:
     """A cursor of the standalone stream: the rest of the old journals, then the newest stream."""
     newest = stream.newest()
+    _heal_for(session, newest)
     if newest is stream:
         clientleg.attach(session, stream, exchange, position)
         return
