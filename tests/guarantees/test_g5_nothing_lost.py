@@ -79,7 +79,7 @@ def cuts(sizes: list[int]) -> Iterator[tuple[int, int]]:
     or two in width, so the last bytes of an event are left out.
     """
     for count, size in enumerate(sizes[1:], 1):
-        inside = range(1, size - 4) if IS_LONG else (1, size // 2, size - 4)
+        inside = range(1, size - 4, 4) if IS_LONG else (1, size // 2, size - 4)
         yield from ((count, part) for part in (0, *inside))
 
 

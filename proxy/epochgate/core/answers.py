@@ -224,7 +224,7 @@ def read(session: Session, stream: Stream, data: bytes) -> None:
         block = stream.framer.feed(data)
         if block:
             relaying.take_block(session, stream, block)
-        if stream.framer.pending > session.policy.max_event_bytes:
+        elif stream.framer.pending > session.policy.max_event_bytes:
             _stop_at_large_event(session, stream)
     elif stream.up is Up.OPAQUE:
         _pass_on(session, stream, data)

@@ -114,7 +114,7 @@ def ensure_room(session: Session, stream: Stream) -> int:
 def deliver(session: Session, stream: Stream, data: bytes, count: int) -> None:
     """Journal `count` events that already carry their cursors, and write them if somebody reads."""
     numbering, journal = stream.numbering, stream.journal
-    journal.append(Entry(numbering.next_position, count, numbering.next_cursor, data))
+    is_exceeding = journal.append(Entry(numbering.next_position, count, numbering.next_cursor, data))
     numbering.advance(count)
     stream.relayed += count
     steps = session.steps
@@ -123,7 +123,7 @@ def deliver(session: Session, stream: Stream, data: bytes, count: int) -> None:
         steps.append(Write(stream.exchange, data))
         stream.last_write_at = session.now
         journal.written_to = numbering.next_position
-    if journal.size > session.policy.journal_stream_bytes or journal.is_exceeding:
+    if is_exceeding or journal.size > session.policy.journal_stream_bytes:
         _keep_within_limits(session, stream)
 
 

@@ -17,22 +17,22 @@ from epochgate.core.cursor import BLOCK_SPAN
 class Budget:
     """What some journals hold together, against their limit, in bytes; within a wider budget."""
 
-    __slots__ = ("_wider", "limit", "used")
+    __slots__ = ("limit", "used", "wider")
 
     def __init__(self, limit: int, wider: Budget | None = None) -> None:
         self.limit = limit
         self.used = 0
-        self._wider = wider
+        self.wider = wider
 
     @property
     def is_exceeded(self) -> bool:
-        wider = self._wider
+        wider = self.wider
         return self.used > self.limit or (wider is not None and wider.used > wider.limit)
 
     def add(self, size: int) -> None:
         self.used += size
-        if self._wider is not None:
-            self._wider.used += size
+        if self.wider is not None:
+            self.wider.used += size
 
 
 class Entry(NamedTuple):
@@ -61,11 +61,18 @@ class Journal:
         """Whether this journal's budget, or a wider one, is exceeded."""
         return self._budget.is_exceeded
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: Entry) -> bool:
+        """Keep an entry; whether this journal's budget, or a wider one, is exceeded by it."""
         self._entries.append(entry)
         size = len(entry.data)
         self.size += size
-        self._budget.add(size)
+        budget = self._budget
+        budget.used += size
+        wider = budget.wider
+        if wider is None:
+            return budget.used > budget.limit
+        wider.used += size
+        return budget.used > budget.limit or wider.used > wider.limit
 
     def trim(self, limit: int) -> bool:
         """Evict written entries, oldest first, until at most `limit` bytes are held.

@@ -296,13 +296,11 @@ def stamp_cursors(block: bytes, first: int) -> tuple[bytes, int] | None:
     """
     for form in PLAIN_FORMS:
         if block.startswith(form.begin) and block.endswith(form.blank):
-            return _stamp(block, form, first)
-    return None
-
-
-def _stamp(block: bytes, form: Form, first: int) -> tuple[bytes, int] | None:
-    """The block is split where its events begin; as many line ends as their forms have prove that
-    nothing else stands in it."""
+            break
+    else:
+        return None
+    # The block is split where its events begin; as many line ends as their forms have prove that
+    # nothing else stands in it.
     bodies = block.split(form.separator)
     count = len(bodies)
     if block.count(b"\n") != count * form.line_count:

@@ -44,6 +44,7 @@ class Exchange:
         "_done",
         "_head",
         "_is_stalled",
+        "_is_streaming",
         "_line",
         "body",
         "has_body",
@@ -94,6 +95,7 @@ class Exchange:
         self._line = line
         self._head = b""
         self._is_stalled = False
+        self._is_streaming = False  # chunks go out with nothing before them
         self._done: asyncio.Event | None = None
 
     def __repr__(self) -> str:
@@ -142,8 +144,12 @@ class Exchange:
 
     def write(self, data: bytes) -> None:
         """Write body bytes; empty bytes send the head alone if it still waits."""
-        if self.phase is Phase.CHUNKED and data and not self._head and self._has_body_out():
-            self._write_out(b"%x\r\n%b\r\n" % (len(data), data))
+        if self._is_streaming and data and (transport := self._line.transport) is not None:
+            if transport.is_closing():
+                return
+            transport.write(b"%x\r\n%b\r\n" % (len(data), data))
+            if self._line.writing_paused:
+                self._stall()
         elif self.phase in STARTED:
             self._send(self._framed(data))
 
@@ -242,7 +248,12 @@ class Exchange:
         if transport is None or transport.is_closing():
             return
         transport.write(data)
-        if self._line.writing_paused and not self._is_stalled and self.is_open:
+        self._is_streaming = self.phase is Phase.CHUNKED and not self._head and self._has_body_out()
+        if self._line.writing_paused:
+            self._stall()
+
+    def _stall(self) -> None:
+        if not self._is_stalled and self.is_open:
             self._is_stalled = True
             if self.on_stalled is not None:
                 self.on_stalled()
@@ -250,5 +261,6 @@ class Exchange:
     def _finish(self, phase: Phase) -> None:
         self.phase = phase
         self._head = b""
+        self._is_streaming = False
         if self._done is not None:
             self._done.set()
