@@ -1,4 +1,4 @@
-"""Writes the pages of this folder that are generated from the code.
+"""Writes the pages that are generated from the code: four in this folder, and a table of the README.
 
 `python docs/generate.py` writes them; `python docs/generate.py --check` names those that differ and
 exits with 1.
@@ -7,13 +7,22 @@ exits with 1.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
 from pathlib import Path
+from typing import Any
 
+from sentences import AXES, REASONS, STATES, VALUES
+
+from epochgate.core import verdict
+from epochgate.core.states import CLIENT, INTAKE, SESSION, UPSTREAM
+from epochgate.core.verdict import OUTSIDE, RESUME_LABELS, Row, Ruling, Verdict
 from epochgate.limits import table
 from epochgate.observe.metrics import METRICS, Kind, Metric
 
-DOCS = Path(__file__).parent
+ROOT = Path(__file__).parents[1]
+
+# --- limits and metrics -----------------------------------------------------------------------------
 
 
 def limits() -> str:
@@ -73,6 +82,147 @@ def _values(metric: Metric) -> str:
     return f"### `{metric.full_name}`\n\n" + "\n".join(lines) + shown
 
 
+# --- verdicts ---------------------------------------------------------------------------------------
+
+TABLES: tuple[tuple[str, type, tuple[Row, ...]], ...] = (
+    ("A message came", verdict.MessageEvidence, verdict.MESSAGE_TABLE),
+    ("A resume was answered", verdict.AnswerEvidence, verdict.ANSWER_TABLE),
+    ("A connection to the server ended", verdict.BreakEvidence, verdict.BREAK_TABLE),
+    ("A client came back with a cursor", verdict.CursorEvidence, verdict.CURSOR_TABLE),
+)
+_NOT_YET = (
+    "Not every row can come up yet. An event above `max_event_bytes` is not passed on in pieces: it ends its "
+    "request with `event_too_large`, whether the connection broke before or not. So no message is judged "
+    "as above `max_event_bytes`, and no connection ends within an event that was passed on. That a session "
+    "was ended is settled without asking the table."
+)
+
+
+def verdicts() -> str:
+    """The judge's four tables, what can be seen, and every reason in words."""
+    return _page(
+        "Verdicts",
+        "The tables of `proxy/epochgate/core/verdict.py`. In each, rows are tried from the top and the first "
+        "that fits decides; what a row does not name may be anything. A *scope* of `session` means that the "
+        "session on the server is in doubt and is re-established; with `stream` that is done only to send "
+        "the request again.",
+        _NOT_YET,
+        *(_verdict_table(title, kind, rows) for title, kind, rows in TABLES),
+        "## Outside the tables",
+        "Decided where they happen: there is nothing to weigh.",
+        _table(("verdict", "reason", "scope"), [_ruled(ruling) for ruling in OUTSIDE.values()]),
+        "## Every reason in words",
+        _table(
+            ("verdict", "reason", "when"),
+            [(name, f"`{reason}`", REASONS[name, reason]) for name, reason in _reasons()],
+        ),
+    )
+
+
+def _verdict_table(title: str, kind: type, rows: Sequence[Row]) -> str:
+    seen = [
+        f"- {AXES[kind][axis]}: {', '.join(VALUES[value] for value in values)}"
+        for axis, values in verdict.axes(kind).items()
+    ]
+    lines = [(str(at), _when(kind, row), *_ruled(row.ruling)) for at, row in enumerate(rows, 1)]
+    made = _table(("", "when", "verdict", "reason", "scope"), lines)
+    return "\n\n".join((f"## {title}", made, "What can be seen:", "\n".join(seen)))
+
+
+def _when(kind: type, row: Row) -> str:
+    said = [
+        f"**{AXES[kind][axis]}**: {' *or* '.join(VALUES[value] for value in values)}"
+        for axis, values in row.when.items()
+    ]
+    return "; ".join(said) or "anything else"
+
+
+def _ruled(ruling: Ruling) -> tuple[str, str, str]:
+    return ruling.verdict.value, f"`{ruling.reason}`", ruling.scope.value
+
+
+def _rulings() -> list[Ruling]:
+    return [row.ruling for _, _, rows in TABLES for row in rows] + list(OUTSIDE.values())
+
+
+def _reasons() -> list[tuple[str, str]]:
+    """Every verdict with its reason, by verdict and in the order of the tables."""
+    order = list(Verdict)
+    found = dict.fromkeys((ruling.verdict, ruling.reason) for ruling in _rulings())
+    return [(name.value, reason) for name, reason in sorted(found, key=lambda pair: order.index(pair[0]))]
+
+
+def readme_verdicts() -> str:
+    """What `epochgate_resumes_total` can say, in words."""
+    counted = {(leg, name, reason) for leg, _, name, reason in RESUME_LABELS}
+    scopes = {
+        (ruling.verdict.value, ruling.reason): ruling.scope.value for ruling in reversed(_rulings())
+    }
+    lines = [
+        (leg, shown, f"`{reason}`", scopes[name, reason], REASONS[name, reason])
+        for leg in ("upstream", "client")
+        for name, reason in _reasons()
+        if (leg, (shown := _counted_as(name)), reason) in counted
+    ]
+    return _table(("leg", "verdict", "reason", "scope", "when"), lines)
+
+
+def _counted_as(name: str) -> str:
+    return "resume" if name == Verdict.RELAY.value else name
+
+
+# --- states -----------------------------------------------------------------------------------------
+
+
+def states() -> str:
+    """The state tables, a row for each input and a column for each state."""
+    return _page(
+        "States",
+        "The tables of `proxy/epochgate/core/states.py`. A cell is the next state; `–` cannot happen, and "
+        "meeting it is an error of the machine.",
+        _machine("Session", SESSION),
+        "Nothing leads out of `ended`. An `initialize` that names a known session is refused for now, so "
+        "its row does not come up.",
+        _machine("Stream, upstream half", UPSTREAM),
+        "Nothing leads out of `gone`. A standalone stream owes no answer: where a request's stream waits "
+        "in `void` to be sent again, it waits to be reopened.",
+        _machine("Stream, client half", CLIENT),
+        "## What is done with a client's request",
+        "By the state of its session.",
+        _grid(INTAKE),
+    )
+
+
+def _machine(title: str, cells: Mapping[Any, Enum]) -> str:
+    kind = type(next(iter(cells))[0])
+    meanings = [f"- `{state.value}`: {STATES[state]}" for state in kind]
+    return "\n\n".join((f"## {title}", "\n".join(meanings), _grid(cells)))
+
+
+def _grid(cells: Mapping[Any, Enum]) -> str:
+    """A table of (state, input) -> outcome; states that nothing leads out of have no column."""
+    with_cells = {state for state, _ in cells}
+    columns = [state for state in type(next(iter(cells))[0]) if state in with_cells]
+    inputs = type(next(iter(cells))[1])
+    lines = [
+        (one.value, *(cells[state, one].value if (state, one) in cells else "–" for state in columns))
+        for one in inputs
+    ]
+    return _table(("", *(f"`{state.value}`" for state in columns)), lines)
+
+
+# --- pages ------------------------------------------------------------------------------------------
+
+_BEGIN, _END = "<!-- verdicts:begin -->", "<!-- verdicts:end -->"
+
+
+def readme() -> str:
+    """The README with its table made anew; everything else in it is written by hand."""
+    before, _, rest = (ROOT / "README.md").read_text().partition(_BEGIN)
+    _, _, after = rest.partition(_END)
+    return f"{before}{_BEGIN}\n{readme_verdicts()}\n{_END}{after}"
+
+
 def _page(title: str, *parts: str) -> str:
     made = "<!-- Generated by docs/generate.py; change the code it is generated from. -->"
     return "\n\n".join((f"# {title}", made, *parts)) + "\n"
@@ -83,22 +233,29 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines)
 
 
-PAGES = {"limits.md": limits, "metrics.md": metrics}
+PAGES = {
+    "docs/limits.md": limits,
+    "docs/metrics.md": metrics,
+    "docs/states.md": states,
+    "docs/verdicts.md": verdicts,
+    "README.md": readme,
+}
 
 
 def main(words: Sequence[str]) -> int:
-    stale = [
-        name
-        for name, make in PAGES.items()
-        if not (DOCS / name).is_file() or (DOCS / name).read_text() != make()
-    ]
+    stale = [name for name, make in PAGES.items() if _read(name) != make()]
     if "--check" in words:
         for name in stale:
-            print(f"docs/{name} differs from the code; run `python docs/generate.py`", file=sys.stderr)
+            print(f"{name} differs from the code; run `python docs/generate.py`", file=sys.stderr)
         return 1 if stale else 0
     for name in stale:
-        (DOCS / name).write_text(PAGES[name]())
+        (ROOT / name).write_text(PAGES[name]())
     return 0
+
+
+def _read(name: str) -> str | None:
+    path = ROOT / name
+    return path.read_text() if path.is_file() else None
 
 
 if __name__ == "__main__":

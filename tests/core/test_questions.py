@@ -293,3 +293,18 @@ def test_a_question_void_by_drift_is_dropped() -> None:
     assert play.dropped == ["stale_answer"]
     assert play.reasons == ["question_void"]
     assert exchange.is_open
+
+
+def test_a_stream_whose_question_was_answered_is_not_restarted_with_the_others() -> None:
+    """R19: only what is open is void."""
+    play = opened()
+    done, leg = asking(play, 0, of=1)
+    _, carried = answer(play, 0)
+    assert carried is not None
+    play.accept(carried)
+    asking(play, 0, of=2)
+    asking(play, 0, of=3)
+
+    assert play.reasons == ["request_id_reset", "request_id_reset"]
+    play.send(leg, event(result(leg.id)))
+    assert done.answer["id"] == 1

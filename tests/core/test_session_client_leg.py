@@ -244,3 +244,16 @@ def test_an_error_of_the_server_is_an_answer_too() -> None:
     play.send(leg, event(error(leg.id)))
 
     assert play.get(first.last_id).answer == error(5)
+
+
+def test_a_client_that_returned_in_time_is_not_given_up_later() -> None:
+    """R13: the hold is over with its return."""
+    play, first, leg = running(1, hold_s=30.0)
+    play.leave(first)
+    play.advance(20)
+    second = play.get(first.last_id)
+    play.advance(35)
+
+    assert second.is_open
+    play.send(leg, event(result(leg.id)))
+    assert second.answer == result(5)

@@ -6,6 +6,7 @@ from tests.core.messages import ask, event, log, progress, result
 from tests.core.playbook import MARK, Play, opened
 from tests.core.scenes import (
     call,
+    lost,
 )
 from tests.core.sides import Exchange, Upstream
 
@@ -133,3 +134,18 @@ def test_upstream_epochs_pass_in_generation_one_and_are_taken_out_after_a_heal()
     play.answer(leg, result(leg.id, epoch=2), headers=((b"Mcp-Session-Epoch", b"e2"),))
     assert b"session_epoch" not in plain.body
     assert plain.headers == ()
+
+
+def test_upstream_epochs_of_a_fresh_call_after_a_heal_are_taken_out_too() -> None:
+    """R39: on a leg that never broke, many events in one read."""
+    play, _ = lost(epoch=1)
+    play.heal(epoch=2)
+    leg = play.leg("tools/call")
+    play.answer(leg, result(leg.id, epoch=2))
+    exchange, post = call(play, id=6)
+
+    play.send(post, *[event(log(word, 2)) for word in "abc"])
+    play.send(post, event(result(post.id, epoch=2)))
+
+    assert [one["params"]["data"] for one in exchange.messages[:-1]] == ["a", "b", "c"]
+    assert b"session_epoch" not in exchange.body

@@ -6,12 +6,14 @@ reopen the standalone stream, restore, commit, re-issue, tell.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from epochgate.core import jsonrpc
+from epochgate.core.events import RequestHead
+from epochgate.core.generation import Generation
 
 # A reason that restarts, to the trigger that the heal is counted under.
 _TRIGGERS = {
@@ -119,3 +121,18 @@ def restore_steps(
     steps += [RestoreStep("resources/subscribe", {"uri": uri}) for uri in subscriptions]
     steps += [RestoreStep("tools/call", params, must_succeed=True) for params in prelude]
     return tuple(steps)
+
+
+@dataclass(slots=True)
+class Heal:
+    """One heal under way. `new` is the generation that it is about to commit."""
+
+    trigger: str
+    replaces: int
+    began_at: float
+    head: RequestHead
+    attempts: int = 0
+    new: Generation | None = None
+    result_raw: bytes = b""
+    changes: tuple[str, ...] = ()
+    steps: list[RestoreStep] = field(default_factory=list)

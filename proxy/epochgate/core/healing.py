@@ -7,17 +7,24 @@ then parked for the next caller (R27).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from epochgate.core import answers, clientleg, epoch, heal, http, jsonrpc, reissue, restarting, standalone
+from epochgate.core import (
+    delivery,
+    ending,
+    epoch,
+    heal,
+    http,
+    jsonrpc,
+    restarting,
+    restoring,
+    sending,
+    standalone,
+)
 from epochgate.core.commands import HealBegun, HealEnded
 from epochgate.core.events import LegEnd, RequestHead
 from epochgate.core.generation import Generation
-from epochgate.core.heal import RestoreStep
+from epochgate.core.heal import Heal
 from epochgate.core.inquiry import Outcome
 from epochgate.core.policy import Stamps
 from epochgate.core.states import SessionInput, SessionState, Up
@@ -30,22 +37,6 @@ if TYPE_CHECKING:
 _FIRST_BACKOFF_S = 0.1
 _LAST_BACKOFF_S = 2.0
 _MINUTE_S = 60.0
-_MAX_TOOL_PAGES = 100  # a server that pages for ever does not hold a heal up
-
-
-@dataclass(slots=True)
-class Heal:
-    """One heal under way. `new` is the generation that it is about to commit."""
-
-    trigger: str
-    replaces: int
-    began_at: float
-    head: RequestHead
-    attempts: int = 0
-    new: Generation | None = None
-    result_raw: bytes = b""
-    changes: tuple[str, ...] = ()
-    steps: list[RestoreStep] = field(default_factory=list)
 
 
 # --- beginning --------------------------------------------------------------------------------------
@@ -102,7 +93,7 @@ def _end_unwanted(session: Session, outcome: Outcome) -> None:
     upstream_id = http.find(outcome.headers, http.SESSION_ID)
     if outcome.is_accepted and upstream_id is not None:
         made = Generation(session.current.number + 1, upstream_id, epoch.Epoch(None, None))
-        restarting.end_upstream(session, made)
+        ending.end_upstream(session, made)
 
 
 # --- comparing --------------------------------------------------------------------------------------
@@ -119,10 +110,10 @@ def _compare(session: Session, run: Heal, outcome: Outcome) -> None:
     result_raw = jsonrpc.member(outcome.message.raw, "result") if outcome.message is not None else None
     result = None if result_raw is None else heal.read_initialize_result(result_raw)
     if outcome.message is None or result_raw is None or result is None or upstream_id is None:
-        _give_up(session, run, ("no session",))
+        give_up(session, run, ("no session",))
         return
     if upstream_id == session.current.upstream_id and session.policy.stamp is Stamps.OFF:
-        _give_up(session, run, ("same session id without stamps",))
+        give_up(session, run, ("same session id without stamps",))
         return
     comparison = heal.compare(session.initialize_result, result)
     stated = epoch.Epoch(
@@ -132,14 +123,14 @@ def _compare(session: Session, run: Heal, outcome: Outcome) -> None:
     run.new = Generation(session.current.number + 1, upstream_id, stated, last_sign_of_life=session.now)
     run.new.cookies = session.current.cookies | http.set_cookies(outcome.headers)
     if comparison.incompatible:
-        restarting.end_upstream(session, run.new)
-        _give_up(session, run, comparison.incompatible)
+        ending.end_upstream(session, run.new)
+        give_up(session, run, comparison.incompatible)
         return
     run.result_raw, run.changes = result_raw, comparison.changes
     if session.has_initialized:
         _send_initialized(session, run, run.new)
     else:
-        _commit(session, run)  # the client's own `initialized` goes to the new generation (R45)
+        commit(session, run)  # the client's own `initialized` goes to the new generation (R45)
 
 
 def _send_initialized(session: Session, run: Heal, new: Generation) -> None:
@@ -150,104 +141,20 @@ def _send_initialized(session: Session, run: Heal, new: Generation) -> None:
             _try_again(session, run)
             return
         standalone.move_to(session, new)
-        prelude = [_call_params(message.raw) for message in session.prelude.values()]
+        prelude = [restoring.call_params(message.raw) for message in session.prelude.values()]
         run.steps = list(heal.restore_steps(session.log_level, tuple(session.subscriptions), prelude))
-        _restore_next(session, run, new)
+        restoring.restore_next(session, run, new)
 
     body = jsonrpc.notification("notifications/initialized", {})
     session.inquire(run.head, new, body, None, acknowledged)
 
 
-def _call_params(raw: bytes) -> dict[str, object]:
-    params: dict[str, object] = msgspec.json.decode(jsonrpc.member(raw, "params") or b"{}")
-    params.pop("_meta", None)
-    return params
-
-
-# --- restoring --------------------------------------------------------------------------------------
-
-
-def _restore_next(session: Session, run: Heal, new: Generation) -> None:
-    if not run.steps:
-        _ask_for_tools(session, run, new)
-        return
-    step = run.steps.pop(0)
-    request_id = session.own_id()
-
-    def restored(outcome: Outcome) -> None:
-        if session.heal is not run:
-            return
-        message = outcome.message
-        has_failed = message is None or message.kind is jsonrpc.Kind.ERROR or _is_tool_error(message)
-        if has_failed and step.must_succeed:
-            restarting.end_upstream(session, new)
-            _give_up(session, run, (f"{step.method} failed",))
-            return
-        _restore_next(session, run, new)
-
-    session.inquire(
-        run.head, new, jsonrpc.request(request_id, step.method, step.params), request_id, restored
-    )
-
-
-def _is_tool_error(message: jsonrpc.Message) -> bool:
-    value = message.result().get("isError")
-    return value is not None and bytes(value) == b"true"
-
-
-def _ask_for_tools(session: Session, run: Heal, new: Generation) -> None:
-    """Ask what the tools promise, where a decision hangs on it (R20)."""
-    is_needed = any(
-        reissue.needs_tools(session.policy, owed, session.tools)
-        for stream in session.streams.values()
-        if stream.up is Up.VOID
-        for owed in stream.open_owed
-    )
-
-    def listed() -> None:
-        if session.heal is run:
-            _commit(session, run)
-
-    if is_needed:
-        list_tools(session, run.head, new, listed)
-    else:
-        _commit(session, run)
-
-
-def list_tools(session: Session, head: RequestHead, generation: Generation, done: Callable[[], None]) -> None:
-    """Read all pages of `tools/list` from a server session, then call `done` whatever came of it."""
-    _list_page(session, head, generation, None, 1, done)
-
-
-def _list_page(
-    session: Session,
-    head: RequestHead,
-    generation: Generation,
-    cursor: str | None,
-    page: int,
-    done: Callable[[], None],
-) -> None:
-    request_id = session.own_id()
-
-    def listed(outcome: Outcome) -> None:
-        following = None
-        if outcome.message is not None:
-            following = reissue.read_tools_page(outcome.message, session.tools, is_first=cursor is None)
-        if following is None or page >= _MAX_TOOL_PAGES:
-            done()
-        else:
-            _list_page(session, head, generation, following, page + 1, done)
-
-    body = jsonrpc.request(request_id, "tools/list", {} if cursor is None else {"cursor": cursor})
-    session.inquire(head, generation, body, request_id, listed)
-
-
 # --- committing -------------------------------------------------------------------------------------
 
 
-def _commit(session: Session, run: Heal) -> None:
+def commit(session: Session, run: Heal) -> None:
     """The new generation becomes current, durably, before anything is sent again (R16)."""
-    if session.defer_while_deleting(lambda: _commit(session, run)) or session.heal is not run:
+    if session.defer_while_deleting(lambda: commit(session, run)) or session.heal is not run:
         return
     assert run.new is not None
     old = session.current
@@ -281,7 +188,7 @@ def _committed(session: Session, run: Heal, old: Generation) -> None:
     _tell(session)
     for stream in waiting:
         release(session, stream)
-    restarting.end_if_over(session, old)
+    ending.end_if_over(session, old)
 
 
 def release(session: Session, stream: Stream) -> None:
@@ -297,7 +204,7 @@ def release(session: Session, stream: Stream) -> None:
     for owed, state in zip(stream.owed, states, strict=True):
         owed.state = state
     stream.failing_since = None
-    answers.send_post(session, stream)
+    sending.send_post(session, stream)
 
 
 def _tell_server(session: Session, run: Heal) -> None:
@@ -305,7 +212,7 @@ def _tell_server(session: Session, run: Heal) -> None:
     if session.has_changed_roots:
         session.has_changed_roots = False
         body = jsonrpc.notification("notifications/roots/list_changed", {})
-        session.inquire(run.head, session.current, body, None, _nothing)
+        session.inquire(run.head, session.current, body, None, ending.nothing)
 
 
 def _tell(session: Session) -> None:
@@ -316,30 +223,15 @@ def _tell(session: Session) -> None:
     for name in ("tools", "prompts", "resources"):
         capability = session.initialize_result.capabilities.get(name)
         if isinstance(capability, dict) and capability.get("listChanged") is True:
-            clientleg.deliver_message(
+            delivery.deliver_message(
                 session, stream, jsonrpc.notification(f"notifications/{name}/list_changed", {})
             )
-
-
-def restore_into_current(session: Session) -> None:
-    """Level and subscriptions go into a session that the server re-created by itself (R1)."""
-    head = session.last_head
-    if head is None:
-        return
-    for step in heal.restore_steps(session.log_level, tuple(session.subscriptions), []):
-        request_id = session.own_id()
-        body = jsonrpc.request(request_id, step.method, step.params)
-        session.inquire(head, session.current, body, request_id, _nothing)
-
-
-def _nothing(_outcome: Outcome) -> None:
-    """A best effort: nothing hangs on what comes of it."""
 
 
 # --- not succeeding ---------------------------------------------------------------------------------
 
 
-def _give_up(session: Session, run: Heal, why: tuple[str, ...]) -> None:
+def give_up(session: Session, run: Heal, why: tuple[str, ...]) -> None:
     """An answer that rules the new session out: the client has to negotiate anew (R27)."""
     session.heal = None
     session.move(SessionInput.INCOMPATIBLE)
@@ -362,7 +254,7 @@ def _try_again(session: Session, run: Heal) -> None:
     delay = back_off(_FIRST_BACKOFF_S, _LAST_BACKOFF_S, run.attempts)
     run.attempts += 1
     if run.new is not None:
-        restarting.end_upstream(session, run.new)  # each attempt makes a session of its own
+        ending.end_upstream(session, run.new)  # each attempt makes a session of its own
         run.new = None
     session.set_timer("heal", 0, delay)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from epochgate.core import clientleg, epoch, heal, http, jsonrpc, relaying, restarting, sse
+from epochgate.core import delivery, epoch, heal, http, jsonrpc, relaying, restarting, sse
 from epochgate.core.commands import (
     AbortAnswer,
     EndAnswer,
@@ -87,7 +87,7 @@ def read(session: Session, attempt: Opening, data: bytes) -> None:
             event = sse.parse(raw)
             message = jsonrpc.read_message(event.data) if event.is_message and event.data else None
             if message is not None and _is_answer(attempt, message):
-                clientleg.drop_leg(session, attempt.leg, is_answered=True)
+                delivery.drop_leg(session, attempt.leg, is_answered=True)
                 _settle(session, attempt, message)
                 return
     if attempt.size > session.policy.max_event_bytes:
@@ -128,7 +128,7 @@ def _stands_by_itself(attempt: Opening, message: Message) -> bool:
 
 def give_up(session: Session, attempt: Opening) -> None:
     """The server has said nothing for as long as a session may be idle."""
-    clientleg.drop_leg(session, attempt.leg, is_answered=False)
+    delivery.drop_leg(session, attempt.leg, is_answered=False)
     if attempt.is_passing:
         session.do(AbortAnswer(attempt.exchange))
         _drop(session)
@@ -141,7 +141,7 @@ def _answer_error(session: Session, attempt: Opening, reason: str) -> None:
     text = f"epochgate: the server could not be reached ({reason})"
     data = {"reason": reason, "method": "initialize", "generation": 0}
     body = jsonrpc.error_response(attempt.request.id or b"null", SESSION_NOT_RESTORED, text, data)
-    session.do(Respond(attempt.exchange, 200, clientleg.JSON_HEADERS, body))
+    session.do(Respond(attempt.exchange, 200, delivery.JSON_HEADERS, body))
     _drop(session)
 
 
@@ -175,7 +175,7 @@ def _relay(session: Session, attempt: Opening) -> None:
     session.touch()
     if not attempt.has_client:
         return  # its idle limit will end it
-    headers = clientleg.client_headers(session, attempt.headers)
+    headers = delivery.client_headers(session, attempt.headers)
     if attempt.framer is None:
         body = attempt.body
         if session.policy.advertise_epoch:

@@ -12,7 +12,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from epochgate.core import clientleg, epoch, evidence, jsonrpc, progress, questions, restarting, sse
+from epochgate.core import (
+    clientleg,
+    delivery,
+    ending,
+    epoch,
+    evidence,
+    jsonrpc,
+    progress,
+    questions,
+    restarting,
+    sse,
+)
 from epochgate.core.commands import Counted, Dropped, Judged, Write
 from epochgate.core.evidence import Reading
 from epochgate.core.jsonrpc import Body, Kind, Message
@@ -62,18 +73,18 @@ def _take_whole(session: Session, stream: Stream, block: bytes) -> bool:
             return False
         block = block.replace(*tokens)
     numbering = stream.numbering
-    room = numbering.room or clientleg.ensure_room(session, stream)
+    room = numbering.room or delivery.ensure_room(session, stream)
     if stream.ids.last is None:
         stamped = sse.stamp_cursors(block, numbering.next_cursor)
         if stamped is not None and stamped[1] <= room:
-            clientleg.deliver(session, stream, *stamped)
+            delivery.deliver(session, stream, *stamped)
             return True
     restamped = sse.restamp_cursors(block, numbering.next_cursor)
     if restamped is None or len(restamped[1]) > room:
         return False
     data, ids = restamped
     stream.ids.saw(ids, original)
-    clientleg.deliver(session, stream, data, len(ids))
+    delivery.deliver(session, stream, data, len(ids))
     return True
 
 
@@ -116,16 +127,16 @@ class _Outgoing:
         self._events: list[bytes] = []
 
     def add(self, raw: bytes) -> None:
-        room = clientleg.ensure_room(self._session, self._stream)
+        room = delivery.ensure_room(self._session, self._stream)
         if len(self._events) == room:
             self.flush()
-            clientleg.ensure_room(self._session, self._stream)
+            delivery.ensure_room(self._session, self._stream)
         cursor = self._stream.numbering.next_cursor + len(self._events)
         self._events.append(sse.with_cursor(raw, cursor))
 
     def flush(self) -> None:
         if self._events:
-            clientleg.deliver(self._session, self._stream, b"".join(self._events), len(self._events))
+            delivery.deliver(self._session, self._stream, b"".join(self._events), len(self._events))
             self._events = []
 
 
@@ -260,10 +271,10 @@ def _settle(
 def close_answered(session: Session, stream: Stream) -> None:
     """The last owed answer is delivered."""
     session.move_stream(stream, UpInput.ANSWERED)
-    clientleg.finish(session, stream)
-    clientleg.end_leg(session, stream, is_answered=True)
-    clientleg.ended_upstream(session, stream)
-    restarting.stream_over(session, stream)
+    delivery.finish(session, stream)
+    delivery.end_leg(session, stream, is_answered=True)
+    delivery.ended_upstream(session, stream)
+    ending.stream_over(session, stream)
 
 
 def complete_json(session: Session, stream: Stream, body: Body) -> Ruling | None:
@@ -294,15 +305,15 @@ def complete_json(session: Session, stream: Stream, body: Body) -> Ruling | None
     if stream.withheld:
         data = b"[" + b",".join([*stream.withheld, *written]) + b"]"
     session.move_stream(stream, UpInput.ANSWERED)
-    clientleg.ended_upstream(session, stream)
+    delivery.ended_upstream(session, stream)
     if stream.client in (ClientHalf.ATTACHED, ClientHalf.AWAY):
         for text in written if not body.is_batch else [data]:
-            clientleg.deliver_message(session, stream, b"".join(text.splitlines()))
-        clientleg.finish(session, stream)
+            delivery.deliver_message(session, stream, b"".join(text.splitlines()))
+        delivery.finish(session, stream)
     else:
-        headers = clientleg.client_headers(session, stream.answer.headers)
-        clientleg.respond(session, stream, stream.answer.status, headers, data, stream.answer.reason)
+        headers = delivery.client_headers(session, stream.answer.headers)
+        delivery.respond(session, stream, stream.answer.status, headers, data, stream.answer.reason)
     if any(ruling.reason == "drift" for ruling in rulings):
         restarting.drift(session, stream, readings)
-    restarting.stream_over(session, stream)
+    ending.stream_over(session, stream)
     return None

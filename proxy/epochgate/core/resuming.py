@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from epochgate.core import clientleg, cursor, restarting, sse, standalone
+from epochgate.core import clientleg, cursor, delivery, restarting, sse, standalone
 from epochgate.core.clientleg import Tombstone
 from epochgate.core.commands import AbortAnswer, Counted, EndAnswer, Judged, OpenAnswer, Respond, Write
 from epochgate.core.events import GetArrived
@@ -62,7 +62,7 @@ def ask_overdue(session: Session, exchange: int) -> None:
     session.opened.add(exchange)
     session.do(OpenAnswer(exchange, 200, clientleg.sse_headers(session)))
     place = cursor.read(event.cursor or b"")
-    is_primed = place is not None and clientleg.may_prime(session)
+    is_primed = place is not None and delivery.may_prime(session)
     session.do(Write(exchange, sse.priming(cursor.mint(*place)) if is_primed and place else b""))
 
 
@@ -74,7 +74,7 @@ def _refuse(session: Session, event: GetArrived, outcome: Outcome) -> None:
     if outcome.status is None:
         session.do(Respond(event.exchange, 403, _TEXT, b"the server cannot be asked about these credentials"))
         return
-    headers = clientleg.client_headers(session, outcome.headers)
+    headers = delivery.client_headers(session, outcome.headers)
     session.do(Respond(event.exchange, outcome.status, headers, outcome.body, outcome.reason))
 
 

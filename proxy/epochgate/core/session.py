@@ -1,16 +1,30 @@
 """A client session: events in, commands out.
 
 `Session.handle` is the one entrance. It names what the event is about and leaves the work to the
-modules that own it: `opening` (the client's `initialize`), `intake` (client requests), `clientleg`
-(what the client is written), `answers` (upstream legs of streams), `relaying` (messages),
-`healing` (restarts). They share the state that stands here and add steps by `Session.do`.
+modules that own it: `opening` (the client's `initialize`), `intake` and `forwarding` (its POSTs),
+`resuming` and `standalone` (its GETs), `ending` (its DELETE), `clientleg` and `delivery` (what it is
+written), `sending`, `answers` and `breaks` (upstream legs), `relaying` (messages), `restarting`,
+`reissuing`, `healing` and `restoring` (what follows from a verdict). They share the state that stands
+here and add steps by `Session.do`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from epochgate.core import answers, clientleg, healing, intake, opening, restarting, resuming, silence
+from epochgate.core import (
+    answers,
+    clientleg,
+    delivery,
+    ending,
+    healing,
+    intake,
+    opening,
+    restarting,
+    resuming,
+    sending,
+    silence,
+)
 from epochgate.core.commands import EndAnswer, Fact, Forget, OpenAnswer, Persist, SendUpstream, Step, Write
 from epochgate.core.cursor import Blocks
 from epochgate.core.epoch import Epoch
@@ -32,7 +46,7 @@ from epochgate.core.events import (
     RequestHead,
 )
 from epochgate.core.generation import Generation, Question
-from epochgate.core.heal import InitializeResult, read_initialize_result
+from epochgate.core.heal import Heal, InitializeResult, read_initialize_result
 from epochgate.core.http import Headers
 from epochgate.core.inquiry import Inquiry, Outcome
 from epochgate.core.journal import Budget
@@ -88,7 +102,7 @@ class Session:
         self.generations: list[Generation] = []
         self.questions: dict[bytes, Question] = {}
         self.question_tokens: dict[bytes, Question] = {}
-        self.heal: healing.Heal | None = None
+        self.heal: Heal | None = None
         self.heals_at: list[float] = []
         self.pending_mark: Restart | None = None
 
@@ -137,7 +151,7 @@ class Session:
             case GetArrived():
                 intake.get_arrived(self, event)
             case DeleteArrived():
-                intake.delete_arrived(self, event)
+                ending.delete_arrived(self, event)
             case ClientLeft(exchange):
                 clientleg.left(self, exchange)
             case ClientStalled(exchange):
@@ -148,7 +162,7 @@ class Session:
                 self._durable.pop(token, _nothing)()
             case Fenced(token):
                 self._durable.pop(token, None)
-                intake.lose_ownership(self)
+                ending.lose_ownership(self)
             case DeadlineReached():
                 self._fire_timers()
             case DrainBegun(until):
@@ -357,7 +371,7 @@ class Session:
 
     def _settle(self, leg: int, inquiry: Inquiry, outcome: Outcome | None) -> None:
         if outcome is not None:
-            clientleg.drop_leg(self, leg, is_answered=True)
+            delivery.drop_leg(self, leg, is_answered=True)
             inquiry.done(outcome)
 
     def _fire_timers(self) -> None:
@@ -378,7 +392,7 @@ class Session:
             case "cancel":
                 clientleg.cancel_due(self, self.streams[of])
             case "retry":
-                answers.retry_due(self, self.streams[of])
+                sending.retry_due(self, self.streams[of])
             case "wait":
                 restarting.wait_expired(self, self.streams[of])
             case "heal":
@@ -392,7 +406,7 @@ class Session:
             case "ask":
                 resuming.ask_overdue(self, of)
             case "idle":
-                intake.idle_due(self)
+                ending.idle_due(self)
             case "drain":
                 clientleg.drain_expired(self)
             case _:

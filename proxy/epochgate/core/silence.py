@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from epochgate.core import answers, classify, clientleg, epoch, jsonrpc, restarting
+from epochgate.core import breaks, classify, delivery, ending, epoch, jsonrpc, restarting
 from epochgate.core.commands import Judged
 from epochgate.core.errors import OUTCOME_UNKNOWN
 from epochgate.core.events import LegEnd
@@ -43,8 +43,8 @@ def due(session: Session, stream: Stream) -> None:
         return
     if idle >= session.policy.max_silence_s:
         session.do(Judged("upstream", stream.kind.value, "fail", "upstream_silent", stream.exchange))
-        clientleg.fail(session, stream, OUTCOME_UNKNOWN, "upstream_silent")
-        restarting.stream_over(session, stream)
+        delivery.fail(session, stream, OUTCOME_UNKNOWN, "upstream_silent")
+        ending.stream_over(session, stream)
         return
     probe(session, stream)
 
@@ -62,7 +62,7 @@ def probe(session: Session, stream: Stream) -> None:
 
 def _judge_ping(session: Session, stream: Stream, outcome: Outcome) -> None:
     if outcome.status is None or outcome.end is LegEnd.SILENT:
-        answers.leg_is_broken(session, stream)
+        breaks.leg_is_broken(session, stream)
         return
     if classify.is_session_gone(session.policy, outcome.status, outcome.body):
         restarting.restart(session, stream, OUTSIDE["session_gone"], [])
@@ -85,7 +85,7 @@ def inquiry_overdue(session: Session, leg: int) -> None:
     """A request of the proxy's own got no answer in time."""
     inquiry = session.legs.get(leg)
     if isinstance(inquiry, Inquiry):
-        clientleg.drop_leg(session, leg, is_answered=False)
+        delivery.drop_leg(session, leg, is_answered=False)
         inquiry.done(inquiry.ended(LegEnd.SILENT))
 
 

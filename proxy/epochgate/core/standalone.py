@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from epochgate.core import classify, clientleg, healing, http, jsonrpc, restarting, sse
+from epochgate.core import classify, clientleg, delivery, healing, http, jsonrpc, restarting, sse
 from epochgate.core.commands import Counted, EndAnswer, Respond
 from epochgate.core.events import LegEnd, RequestHead
 from epochgate.core.generation import Generation
@@ -37,7 +37,7 @@ def replace_waiting(session: Session, stream: Stream, exchange: int, head: Reque
     """A second GET before the server answered the first: the newer one waits for it (R35)."""
     if stream.exchange is not None:
         headers = ((b"Content-Type", b"text/plain; charset=utf-8"), (b"Retry-After", b"5"))
-        older = clientleg.release(session, stream)
+        older = delivery.release(session, stream)
         session.do(Respond(older, 409, headers, b"a newer request took this one's place"))
     stream.caller = head
     stream.exchange = exchange
@@ -49,7 +49,7 @@ def move_to(session: Session, generation: Generation) -> None:
     old = session.standalone
     if old is None or old.client is ClientHalf.UNBORN or old.is_over:
         return
-    clientleg.end_leg(session, old)
+    delivery.end_leg(session, old)
     new = session.new_stream(Kind.STANDALONE, old.head)
     new.generation = generation
     new.predecessor, old.successor = old, new
@@ -59,14 +59,14 @@ def move_to(session: Session, generation: Generation) -> None:
         new.move_client(ClientInput.LEFT)
         session.set_timer("hold", new.handle, session.policy.hold_s)
     else:
-        new.exchange = clientleg.release(session, old)
+        new.exchange = delivery.release(session, old)
         session.exchanges[new.exchange] = new
         old.move_client(ClientInput.FINISHED)
-        clientleg.watch(session, new)
+        delivery.watch(session, new)
     if old.up is not Up.VOID:
         session.move_stream(old, UpInput.RESTARTED)
     session.move_stream(old, UpInput.SUPERSEDED)
-    clientleg.ended_upstream(session, old)
+    delivery.ended_upstream(session, old)
     session.clear_timer("hold", old.handle)
     session.set_timer("retain", old.handle, session.policy.hold_s)
     session.standalone = new
@@ -112,8 +112,8 @@ def answered(session: Session, stream: Stream) -> None:
     session.move_stream(stream, UpInput.STREAM_OPENED)
     stream.attempts = 0
     if stream.client is ClientHalf.UNBORN:
-        headers = clientleg.client_headers(session, answer.headers)
-        clientleg.open_sse(session, stream, headers, answer.reason)
+        headers = delivery.client_headers(session, answer.headers)
+        delivery.open_sse(session, stream, headers, answer.reason)
 
 
 def refused(session: Session, stream: Stream, end: LegEnd) -> None:
@@ -147,19 +147,19 @@ def _pass_refusal(session: Session, stream: Stream) -> None:
     session.move_stream(stream, UpInput.FAILED)
     if answer is None:
         # A client that gets 405 goes on without the stream; no 5xx inside a session (W4).
-        clientleg.respond(session, stream, 405, ((b"Allow", b"POST, DELETE"),), b"")
+        delivery.respond(session, stream, 405, ((b"Allow", b"POST, DELETE"),), b"")
     else:
-        headers = clientleg.client_headers(session, http.without(answer.headers, (http.SESSION_ID,)))
-        clientleg.respond(session, stream, answer.status, headers, answer.body, answer.reason)
+        headers = delivery.client_headers(session, http.without(answer.headers, (http.SESSION_ID,)))
+        delivery.respond(session, stream, answer.status, headers, answer.body, answer.reason)
     clientleg.forget(session, stream)
 
 
 def close(session: Session, stream: Stream) -> None:
     """The server offers the stream no longer: the client's leg ends with the final chunk (W8)."""
-    clientleg.end_leg(session, stream)
+    delivery.end_leg(session, stream)
     session.move_stream(stream, UpInput.FAILED)
     if stream.exchange is not None:
-        session.do(EndAnswer(clientleg.release(session, stream)))
+        session.do(EndAnswer(delivery.release(session, stream)))
         stream.move_client(ClientInput.FINISHED)
     clientleg.forget(session, stream)
 

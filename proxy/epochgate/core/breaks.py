@@ -1,0 +1,107 @@
+"""A leg of a running stream broke: is there a proof to resume with, or is it a restart already?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from epochgate.core import (
+    clientleg,
+    delivery,
+    restarting,
+    sending,
+    silence,
+)
+from epochgate.core.commands import UpstreamFailed
+from epochgate.core.events import LegEnd
+from epochgate.core.policy import PollWithoutEpoch, Stamps
+from epochgate.core.states import Up, UpInput
+from epochgate.core.stream import Stream
+from epochgate.core.verdict import (
+    Break,
+    BreakEvidence,
+    Owed,
+    Poll,
+    Provable,
+    Strikes,
+    Verdict,
+    judge,
+)
+
+if TYPE_CHECKING:
+    from epochgate.core.session import Session
+
+
+def suspect(session: Session, stream: Stream) -> None:
+    """Something that the stream hangs on may not have arrived: probe its session (R37)."""
+    silence.probe(session, stream)
+
+
+def leg_is_broken(session: Session, stream: Stream) -> None:
+    """A leg that still stands was found dead (R22)."""
+    delivery.end_leg(session, stream)
+    broke(session, stream, LegEnd.BROKEN)
+
+
+def broke(session: Session, stream: Stream, end: LegEnd) -> None:
+    """The leg of a running stream ended before its answer."""
+    if session.defer_while_deleting(lambda: broke(session, stream, end)) or stream.is_over:
+        return
+    if end is not LegEnd.CLEAN:
+        session.do(UpstreamFailed("headers_timeout" if end is LegEnd.SILENT else "reset"))
+    ruling = judge(_break_evidence(session, stream, end))
+    match ruling.verdict:
+        case Verdict.RETRY:
+            session.move_stream(stream, UpInput.BROKE_PROVABLE)
+            stream.failing_since = None
+            if stream.strikes:
+                sending.again_later(session, stream)
+            else:
+                sending.send_resume(session, stream)
+        case Verdict.WAIT:
+            session.move_stream(stream, UpInput.POLL_ANNOUNCED)
+            stream.poll_retry_ms = stream.announced_retry_ms
+            session.set_timer("retry", stream.handle, (stream.announced_retry_ms or 0) / 1000)
+        case Verdict.END:
+            clientleg.cancel_due(session, stream)
+        case _:
+            restarting.restart(session, stream, ruling, [])
+
+
+def _break_evidence(session: Session, stream: Stream, end: LegEnd) -> BreakEvidence:
+    is_announced = end is LegEnd.CLEAN and stream.announced_retry_ms is not None
+    return BreakEvidence(
+        owed=_owed(stream),
+        how=Break.ANNOUNCED if is_announced else Break.CUT,
+        provable=_provable(stream),
+        strikes=_strike(session, stream, is_announced=is_announced),
+        poll=_poll_setting(session),
+    )
+
+
+def _owed(stream: Stream) -> Owed:
+    """A standalone stream owes no answer; it is wanted as long as it stands."""
+    if stream.open_owed or not stream.is_request:
+        return Owed.ANSWER
+    return Owed.CANCELLED if stream.unanswered else Owed.NOTHING
+
+
+def _provable(stream: Stream) -> Provable:
+    has_id = stream.ids.last is not None and stream.can_be_resumed_safely
+    if stream.generation.epoch.is_captured:
+        return Provable.EPOCH_AND_ID if has_id else Provable.EPOCH_ONLY
+    return Provable.ID_ONLY if has_id else Provable.NOTHING
+
+
+def _strike(session: Session, stream: Stream, *, is_announced: bool) -> Strikes:
+    """A resume that brought no new message counts; announced polls bring none by design (R4)."""
+    if stream.up is not Up.PROVING or is_announced:
+        return Strikes.LEFT
+    stream.strikes += 1
+    if stream.strikes < session.policy.max_resumes_without_message:
+        return Strikes.LEFT
+    return Strikes.SPENT if stream.has_leg_event else Strikes.SPENT_EMPTY
+
+
+def _poll_setting(session: Session) -> Poll:
+    is_accepted = session.policy.poll_without_epoch is PollWithoutEpoch.ACCEPT
+    return Poll.ACCEPT if is_accepted and session.policy.stamp is not Stamps.OFF else Poll.RESTART

@@ -1,0 +1,258 @@
+"""What a stream gives its client: journalled, written if somebody reads, and ended.
+
+Half-delivered is not delivered; after the last owed answer the leg is done (W7). Of a client that left,
+nobody knows what it read, so that nothing it may lack is evicted (R13).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from epochgate.core import http, jsonrpc, sse
+from epochgate.core.commands import (
+    AbortAnswer,
+    CloseLeg,
+    Counted,
+    DrainLeg,
+    PauseLeg,
+    Relayed,
+    Respond,
+    ResumeLeg,
+    Write,
+)
+from epochgate.core.errors import OUTCOME_UNKNOWN
+from epochgate.core.http import Headers
+from epochgate.core.journal import Entry
+from epochgate.core.states import ClientHalf, ClientInput, Up, UpInput
+from epochgate.core.stream import Owed, OwedState, Stream
+
+if TYPE_CHECKING:
+    from epochgate.core.session import Session
+
+
+PRIMING_SINCE = "2025-11-25"  # clients that ask for an older revision cannot parse one (R10)
+
+
+JSON_HEADERS: Headers = ((b"Content-Type", b"application/json"),)
+
+
+_STREAM_TIMERS = ("silence", "retry", "wait", "cancel", "reopen")
+
+
+def may_prime(session: Session) -> bool:
+    """Priming is for clients whose own `initialize` asked for a revision that knows it (R10)."""
+    return session.client_version >= PRIMING_SINCE
+
+
+def client_headers(session: Session, headers: Headers) -> Headers:
+    """An answer's headers with the session id that the client knows; none is added (design, 10)."""
+    if http.find(headers, http.SESSION_ID) is not None:
+        headers = http.with_value(headers, http.SESSION_ID, session.visible_id)
+    if session.policy.advertise_epoch:
+        return http.with_value(headers, session.policy.epoch_header, b"%d" % session.current.number)
+    if len(session.generations) > 1:
+        headers = http.without(headers, (session.policy.epoch_header,))  # R39
+    return headers
+
+
+def open_sse(session: Session, stream: Stream, headers: Headers, reason: bytes | None = None) -> None:
+    """Begin the SSE answer of a stream whose upstream answered so, with a priming event (R10)."""
+    stream.client_head = headers
+    if stream.exchange is None:
+        return
+    stream.move_client(ClientInput.OPENED)
+    session.open_answer(stream.exchange, headers, reason)
+    session.do(Write(stream.exchange, priming(session, stream)))
+    watch(session, stream)
+    for text in stream.withheld:
+        deliver_message(session, stream, text)
+    stream.withheld = []
+
+
+def watch(session: Session, stream: Stream) -> None:
+    """Keep the stream's leg alive with comments while it is quiet."""
+    stream.last_write_at = session.now
+    if stream.exchange is not None:
+        session.set_timer("keepalive", stream.exchange, session.policy.keepalive_s)
+
+
+def priming(session: Session, stream: Stream) -> bytes:
+    """A priming event behind everything journalled; b"" for a client that cannot parse one."""
+    if not may_prime(session):
+        return b""
+    ensure_room(session, stream)
+    event = sse.priming(stream.numbering.next_cursor)
+    stream.numbering.advance(1)
+    return event
+
+
+def ensure_room(session: Session, stream: Stream) -> int:
+    """Take another block when the last one is full (R15); how many events fit."""
+    if stream.numbering.room == 0:
+        block = session.blocks.take()
+        stream.numbering.add_block(block)
+        session.block_owners[block] = stream
+    return stream.numbering.room
+
+
+def deliver(session: Session, stream: Stream, data: bytes, count: int) -> None:
+    """Journal `count` events that already carry their cursors, and write them if somebody reads."""
+    numbering, journal = stream.numbering, stream.journal
+    is_exceeding = journal.append(Entry(numbering.next_position, count, numbering.next_cursor, data))
+    numbering.advance(count)
+    stream.relayed += count
+    steps = session.steps
+    steps.append(Relayed(count))
+    if stream.client is ClientHalf.ATTACHED and stream.exchange is not None:
+        steps.append(Write(stream.exchange, data))
+        stream.last_write_at = session.now
+        journal.written_to = numbering.next_position
+    if is_exceeding or journal.size > session.policy.journal_stream_bytes:
+        _keep_within_limits(session, stream)
+
+
+def deliver_message(session: Session, stream: Stream, data: bytes) -> None:
+    """`deliver` for one message of the proxy's own making."""
+    ensure_room(session, stream)
+    deliver(session, stream, sse.message(data, stream.numbering.next_cursor), 1)
+
+
+def _keep_within_limits(session: Session, stream: Stream) -> None:
+    limit = 0 if stream.journal.is_exceeding else session.policy.journal_stream_bytes
+    if not _may_be_undelivered(stream) and stream.journal.trim(limit):
+        session.do(Counted("journal_evictions"))
+    adjust_flow(session, stream)
+
+
+def _may_be_undelivered(stream: Stream) -> bool:
+    """Written is not delivered: of a client that left, nobody knows what it read (R13)."""
+    return stream.is_request and stream.client is ClientHalf.AWAY
+
+
+def adjust_flow(session: Session, stream: Stream) -> None:
+    """Read upstream unless the client is slow, or what it has not read yet fills the journal (R13)."""
+    journal = stream.journal
+    is_full = journal.size > session.policy.journal_stream_bytes or journal.is_exceeding
+    is_behind = journal.written_to < stream.numbering.next_position
+    has_undelivered = is_behind or _may_be_undelivered(stream)
+    should_pause = stream.leg is not None and (stream.is_stalled or (is_full and has_undelivered))
+    if should_pause == stream.is_leg_paused or stream.leg is None:
+        return
+    stream.is_leg_paused = should_pause
+    stream.last_read_at = session.now
+    session.do(PauseLeg(stream.leg) if should_pause else ResumeLeg(stream.leg))
+
+
+def finish(session: Session, stream: Stream) -> None:
+    """The stream's last event is journalled: end the leg with it, or hold it for the client's return.
+
+    The final chunk goes out in one write with what was delivered last (W7).
+    """
+    if stream.exchange is None:
+        if stream.client is ClientHalf.DONE or not stream.has_id:
+            session.finished.append(stream)
+        return
+    session.end_answer(release(session, stream))
+    stream.move_client(ClientInput.FINISHED)
+    stream.journal.written_to = stream.numbering.next_position
+    session.set_timer("retain", stream.handle, session.policy.retain_s)
+
+
+def respond(
+    session: Session,
+    stream: Stream,
+    status: int,
+    headers: Headers,
+    body: bytes,
+    reason: bytes | None = None,
+) -> None:
+    """Answer a stream's POST whole. No cursor leads to the stream: nothing of it is kept."""
+    if stream.exchange is not None:
+        session.do(Respond(release(session, stream), status, headers, body, reason))
+        stream.move_client(ClientInput.FINISHED)
+    session.finished.append(stream)
+
+
+def fail(session: Session, stream: Stream, code: int, reason: str) -> None:
+    """End a stream with a JSON-RPC error for each request that is still owed an answer (G3).
+
+    Inside an answer that is passed on as it comes there is no place for one: it is broken off (R34).
+    """
+    if stream.up is Up.OPAQUE:
+        abort(session, stream)
+        return
+    end_leg(session, stream)
+    errors = [*stream.withheld, *(error(stream, owed, code, reason) for owed in stream.open_owed)]
+    session.move_stream(stream, UpInput.FAILED)
+    clear_timers(session, stream)
+    for owed in stream.owed:
+        owed.state = OwedState.ANSWERED
+    if stream.client is ClientHalf.UNBORN:
+        is_batch = len(errors) > 1 or (stream.body is not None and stream.body.is_batch)
+        body = b"[" + b",".join(errors) + b"]" if is_batch else b"".join(errors)
+        status = 200 if errors else 202
+        respond(session, stream, status, JSON_HEADERS if errors else (), body)
+        return
+    for text in errors:
+        deliver_message(session, stream, text)
+    finish(session, stream)
+
+
+def abort(session: Session, stream: Stream) -> None:
+    """Break the client's leg inside an event or answer, so that it cannot look whole (R9, R34)."""
+    end_leg(session, stream)
+    session.move_stream(stream, UpInput.FAILED)
+    clear_timers(session, stream)
+    if stream.exchange is not None:
+        session.do(AbortAnswer(release(session, stream)))
+        stream.move_client(ClientInput.FINISHED)
+    session.set_timer("retain", stream.handle, session.policy.retain_s)
+
+
+def error(stream: Stream, owed: Owed, code: int, reason: str) -> bytes:
+    """The JSON-RPC error for one owed request, with what the client may want to know."""
+    text = "outcome unknown" if code == OUTCOME_UNKNOWN else "session could not be re-established"
+    data: dict[str, object] = {
+        "reason": reason,
+        "method": owed.method,
+        "generation": stream.generation.number,
+    }
+    if stream.restart is not None:
+        data["dev.epochgate/restart"] = stream.restart.as_data()
+    return jsonrpc.error_response(owed.id, code, f"epochgate: {text} ({reason})", data)
+
+
+def release(session: Session, stream: Stream) -> int:
+    """Part a stream from the exchange that it is attached to."""
+    exchange = stream.exchange
+    assert exchange is not None
+    session.exchanges.pop(exchange, None)
+    session.clear_timer("keepalive", exchange)
+    stream.exchange = None
+    stream.is_stalled = False
+    return exchange
+
+
+def drop_leg(session: Session, leg: int, *, is_answered: bool) -> None:
+    """Nobody waits for this leg any more; one that gave its answer is read to its end (W7)."""
+    session.legs.pop(leg, None)
+    session.clear_timer("inquiry", leg)
+    session.do(DrainLeg(leg) if is_answered else CloseLeg(leg))
+
+
+def end_leg(session: Session, stream: Stream, *, is_answered: bool = False) -> None:
+    if stream.leg is not None:
+        drop_leg(session, stream.leg, is_answered=is_answered)
+        stream.leg = None
+    stream.is_leg_paused = False
+
+
+def clear_timers(session: Session, stream: Stream) -> None:
+    if session.timers:
+        for name in _STREAM_TIMERS:
+            session.timers.pop((name, stream.handle), None)
+
+
+def ended_upstream(session: Session, stream: Stream) -> None:
+    """The upstream half came to its end: no timer of it is wanted."""
+    clear_timers(session, stream)

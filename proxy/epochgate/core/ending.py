@@ -1,0 +1,178 @@
+"""How sessions end: the client's by DELETE or idleness, the server's when nothing needs them any more."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from epochgate.core import (
+    clientleg,
+    delivery,
+    http,
+    opening,
+    standalone,
+)
+from epochgate.core.commands import (
+    AbortAnswer,
+    CloseLeg,
+    Respond,
+)
+from epochgate.core.errors import SESSION_NOT_RESTORED
+from epochgate.core.events import DeleteArrived
+from epochgate.core.generation import Generation
+from epochgate.core.http import Headers
+from epochgate.core.inquiry import Inquiry, Outcome
+from epochgate.core.intake import not_found
+from epochgate.core.records import EndRecord
+from epochgate.core.states import (
+    INTAKE,
+    ClientAsk,
+    Does,
+    SessionInput,
+    SessionState,
+    look_up,
+)
+from epochgate.core.stream import Stream
+from epochgate.core.upward import headers_of_own_post, headers_of_post
+
+if TYPE_CHECKING:
+    from epochgate.core.session import Session
+
+
+def nothing(_outcome: Outcome) -> None:
+    """A best effort: nothing hangs on what comes of it."""
+
+
+def stream_over(session: Session, stream: Stream) -> None:
+    """A stream came to its end: perhaps the last one of an old generation."""
+    end_if_over(session, stream.generation)
+
+
+def end_if_over(session: Session, generation: Generation) -> None:
+    """End an old upstream session when its last stream has ended (R26)."""
+    if not session.generations:
+        return
+    if generation is session.current or generation.is_gone or generation.is_ended or generation.cancels_open:
+        return
+    if any(one.generation is generation and not one.is_over for one in session.streams.values()):
+        return
+    generation.is_ended = True
+    end_upstream(session, generation)
+
+
+def end_upstream(session: Session, generation: Generation) -> None:
+    """DELETE an upstream session that the proxy leaves behind."""
+    head = session.last_head
+    if head is None:
+        return
+    headers = http.without(headers_of_own_post(head, generation), (b"content-type",))
+    inquiry = Inquiry(None, nothing)
+    leg = session.send(inquiry, b"DELETE", head, headers, None, session.policy.ping_s)
+    session.set_timer("inquiry", leg, session.policy.ping_s)
+
+
+def delete_arrived(session: Session, event: DeleteArrived) -> None:
+    """DELETE wins over everything (R25)."""
+    does = look_up(INTAKE, session.state, ClientAsk.DELETE)
+    if does is Does.NOT_FOUND:
+        not_found(session, event.exchange)
+        return
+    if does is Does.CLOSE and event.head.fingerprint in session.accepted:
+        session.persist(EndRecord(session.visible_id), lambda: _ended(session, event, 200, ()))
+        return
+
+    def deleted(outcome: Outcome) -> None:
+        _deleted(session, event, outcome)
+
+    session.open_deletes += 1
+    inquiry = Inquiry(None, deleted)
+    leg = session.send(inquiry, b"DELETE", event.head, headers_of_post(event.head, session.current), None)
+    session.set_timer("inquiry", leg, session.policy.ping_s)
+
+
+def _deleted(session: Session, event: DeleteArrived, outcome: Outcome) -> None:
+    status = outcome.status
+    if status is None or status >= 500:
+        status = 404  # it cannot be told, and the client is done with it
+    if not 200 <= status < 300 and status != 404:
+        headers = delivery.client_headers(session, outcome.headers)
+        session.do(Respond(event.exchange, status, headers, outcome.body, outcome.reason))
+        session.delete_refused()
+        return
+    answer = 200 if status == 404 else status
+    headers = () if status == 404 else delivery.client_headers(session, outcome.headers)
+    session.persist(EndRecord(session.visible_id), lambda: _ended(session, event, answer, headers))
+
+
+def _ended(session: Session, event: DeleteArrived, status: int, headers: Headers) -> None:
+    session.do(Respond(event.exchange, status, headers, b""))
+    end(session)
+
+
+def end(session: Session) -> None:
+    """The session is over: owed requests get their error, every leg is closed."""
+    run = session.heal
+    if session.state is SessionState.ENDED:
+        return
+    session.move(SessionInput.ENDED)
+    session.heal = None
+    if run is not None and run.new is not None and run.new is not session.current:
+        end_upstream(session, run.new)
+    for generation in session.generations[:-1]:
+        if not generation.is_gone and not generation.is_ended:
+            end_upstream(session, generation)
+    for stream in list(session.streams.values()):
+        if not stream.is_request:
+            if not stream.is_over:
+                standalone.close(session, stream)
+        elif not stream.is_over:
+            delivery.fail(session, stream, SESSION_NOT_RESTORED, "session_ended")
+    session.set_timer("idle", 0, session.policy.retain_s)
+
+
+def lose_ownership(session: Session) -> None:
+    """Another replica owns the session now: nothing more is sent, relayed or answered here (R17).
+
+    Clients are cut, so that they come back to the owner; a session that a heal was making is ended.
+    """
+    run = session.heal
+    if session.state in (SessionState.OPENING, SessionState.ENDED):
+        session.forget()
+        return
+    for leg in list(session.legs):
+        delivery.drop_leg(session, leg, is_answered=False)
+    for exchange in (*session.exchanges, *session.asking):
+        session.do(AbortAnswer(exchange))
+    session.move(SessionInput.ENDED)
+    session.heal = None
+    session.timers.clear()
+    for stream in list(session.streams.values()):
+        stream.leg = stream.exchange = None
+        stream.journal.clear()
+    session.streams.clear()
+    session.exchanges.clear()
+    session.asking.clear()
+    if run is not None and run.new is not None:
+        end_upstream(session, run.new)
+    session.set_timer("idle", 0, session.policy.retain_s)
+
+
+def idle_due(session: Session) -> None:
+    """Forget a session that ended, or that nobody used and that owes nothing."""
+    if session.opening is not None:
+        opening.give_up(session, session.opening)
+        return
+    if session.state is not SessionState.ENDED:
+        is_used = bool(session.exchanges) or any(
+            stream.is_request and not stream.is_over for stream in session.streams.values()
+        )
+        if is_used:
+            session.touch()
+            return
+        end(session)
+        return
+    for leg in list(session.legs):
+        session.do(CloseLeg(leg))
+    session.legs.clear()
+    for stream in list(session.streams.values()):
+        clientleg.forget(session, stream)
+    session.forget()

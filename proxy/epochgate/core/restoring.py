@@ -1,0 +1,121 @@
+"""What a new server session is told before it counts: level, subscriptions, prelude (R40), and what its
+tools promise, where a decision hangs on that (R20).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from epochgate.core import (
+    ending,
+    heal,
+    healing,
+    jsonrpc,
+    reissue,
+)
+from epochgate.core.events import RequestHead
+from epochgate.core.generation import Generation
+from epochgate.core.heal import Heal
+from epochgate.core.inquiry import Outcome
+from epochgate.core.states import Up
+
+if TYPE_CHECKING:
+    from epochgate.core.session import Session
+
+
+_MAX_TOOL_PAGES = 100  # a server that pages for ever does not hold a heal up
+
+
+def call_params(raw: bytes) -> dict[str, object]:
+    params: dict[str, object] = msgspec.json.decode(jsonrpc.member(raw, "params") or b"{}")
+    params.pop("_meta", None)
+    return params
+
+
+def restore_next(session: Session, run: Heal, new: Generation) -> None:
+    if not run.steps:
+        _ask_for_tools(session, run, new)
+        return
+    step = run.steps.pop(0)
+    request_id = session.own_id()
+
+    def restored(outcome: Outcome) -> None:
+        if session.heal is not run:
+            return
+        message = outcome.message
+        has_failed = message is None or message.kind is jsonrpc.Kind.ERROR or _is_tool_error(message)
+        if has_failed and step.must_succeed:
+            ending.end_upstream(session, new)
+            healing.give_up(session, run, (f"{step.method} failed",))
+            return
+        restore_next(session, run, new)
+
+    session.inquire(
+        run.head, new, jsonrpc.request(request_id, step.method, step.params), request_id, restored
+    )
+
+
+def _is_tool_error(message: jsonrpc.Message) -> bool:
+    value = message.result().get("isError")
+    return value is not None and bytes(value) == b"true"
+
+
+def _ask_for_tools(session: Session, run: Heal, new: Generation) -> None:
+    """Ask what the tools promise, where a decision hangs on it (R20)."""
+    is_needed = any(
+        reissue.needs_tools(session.policy, owed, session.tools)
+        for stream in session.streams.values()
+        if stream.up is Up.VOID
+        for owed in stream.open_owed
+    )
+
+    def listed() -> None:
+        if session.heal is run:
+            healing.commit(session, run)
+
+    if is_needed:
+        list_tools(session, run.head, new, listed)
+    else:
+        healing.commit(session, run)
+
+
+def list_tools(session: Session, head: RequestHead, generation: Generation, done: Callable[[], None]) -> None:
+    """Read all pages of `tools/list` from a server session, then call `done` whatever came of it."""
+    _list_page(session, head, generation, None, 1, done)
+
+
+def _list_page(
+    session: Session,
+    head: RequestHead,
+    generation: Generation,
+    cursor: str | None,
+    page: int,
+    done: Callable[[], None],
+) -> None:
+    request_id = session.own_id()
+
+    def listed(outcome: Outcome) -> None:
+        following = None
+        if outcome.message is not None:
+            following = reissue.read_tools_page(outcome.message, session.tools, is_first=cursor is None)
+        if following is None or page >= _MAX_TOOL_PAGES:
+            done()
+        else:
+            _list_page(session, head, generation, following, page + 1, done)
+
+    body = jsonrpc.request(request_id, "tools/list", {} if cursor is None else {"cursor": cursor})
+    session.inquire(head, generation, body, request_id, listed)
+
+
+def restore_into_current(session: Session) -> None:
+    """Level and subscriptions go into a session that the server re-created by itself (R1)."""
+    head = session.last_head
+    if head is None:
+        return
+    for step in heal.restore_steps(session.log_level, tuple(session.subscriptions), []):
+        request_id = session.own_id()
+        body = jsonrpc.request(request_id, step.method, step.params)
+        session.inquire(head, session.current, body, request_id, ending.nothing)

@@ -1,0 +1,86 @@
+"""Streams on their way up: a POST, written once, and the resume of a stream that broke.
+
+Only a POST of which no byte was accepted is tried again in its own generation (design, section 6).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from epochgate.core import (
+    clientleg,
+    silence,
+    sse,
+)
+from epochgate.core.states import Up, UpInput
+from epochgate.core.stream import Stream
+from epochgate.core.upward import back_off, body_of, head_of_post, headers_of_get, headers_of_post
+
+if TYPE_CHECKING:
+    from epochgate.core.session import Session
+
+
+_FIRST_BACKOFF_S = 0.1
+
+
+_LAST_BACKOFF_S = 1.0
+
+
+def send_post(session: Session, stream: Stream) -> None:
+    """Write the stream's POST in its generation."""
+    if stream.up not in (Up.WAITING, Up.SENT) or stream.leg is not None:
+        return
+    if not stream.open_owed:
+        clientleg.cancel_due(session, stream)
+        return
+    head = head_of_post(session, stream)
+    headers = headers_of_post(head, stream.generation)
+    if stream.failing_since is None:
+        stream.sent_at = session.now
+    session.move_stream(stream, UpInput.SENT)
+    stream.answer = None
+    stream.last_read_at = session.now
+    stream.leg = session.send(stream, b"POST", head, headers, body_of(stream))
+    silence.watch(session, stream)
+
+
+def send_resume(session: Session, stream: Stream) -> None:
+    """Ask for the stream's events behind the last upstream id."""
+    if stream.failing_since is None:
+        stream.failing_since = session.now
+    stream.answer = None
+    stream.framer = sse.Framer()
+    stream.header_epoch = None
+    head = session.head_for(stream)
+    headers = headers_of_get(head, stream.generation, stream.ids.last)
+    within = session.policy.resume_headers_s
+    stream.leg = session.send(stream, b"GET", stream.head, headers, None, within)
+
+
+def retry_due(session: Session, stream: Stream) -> None:
+    """The back-off, or the wait that a server asked for before a poll, is over."""
+    match stream.up:
+        case Up.SENT:
+            send_post(session, stream)
+        case Up.RETRY:
+            send_resume(session, stream)
+        case Up.POLL:
+            session.move_stream(stream, UpInput.POLL_DUE)
+            stream.failing_since = None
+            send_resume(session, stream)
+        case _:
+            pass
+
+
+def again_later(session: Session, stream: Stream) -> None:
+    delay = back_off(_FIRST_BACKOFF_S, _LAST_BACKOFF_S, stream.attempts)
+    stream.attempts += 1
+    session.set_timer("retry", stream.handle, delay)
+
+
+def is_time_up(session: Session, stream: Stream) -> bool:
+    since = stream.failing_since
+    grace = session.policy.resume_deadline_s
+    if stream.poll_retry_ms is not None:  # a server that polls may be away for as long as it said (R4)
+        grace = max(session.policy.poll_grace_s, 2 * stream.poll_retry_ms / 1000)
+    return since is not None and session.now - since >= grace
