@@ -14,7 +14,7 @@ from typing import Any
 
 from sentences import AXES, REASONS, STATES, VALUES
 
-from epochgate.core import verdict
+from epochgate.core import axes, verdict
 from epochgate.core.states import CLIENT, INTAKE, SESSION, UPSTREAM
 from epochgate.core.verdict import OUTSIDE, RESUME_LABELS, Row, Ruling, Verdict
 from epochgate.limits import table
@@ -33,6 +33,8 @@ def limits() -> str:
         "Every limit and deadline. Each is a flag (`--max-body 32MiB`), a variable "
         "(`EPOCHGATE_MAX_BODY=32MiB`) and a line of the file given by `--config` (`max_body: 32MiB`).",
         _table(("setting", "default", "unit", "why", "at the limit"), rows),
+        "Not built yet: an event above `max_event_bytes` is not passed on in pieces on a connection that "
+        "never broke either; it ends its request with error -32050, `event_too_large`.",
         "At start the limit of open files is raised to its hard limit. When no descriptor is left, "
         "accepting pauses, and `epochgate_accept_pauses_total` counts it.",
     )
@@ -85,16 +87,16 @@ def _values(metric: Metric) -> str:
 # --- verdicts ---------------------------------------------------------------------------------------
 
 TABLES: tuple[tuple[str, type, tuple[Row, ...]], ...] = (
-    ("A message came", verdict.MessageEvidence, verdict.MESSAGE_TABLE),
-    ("A resume was answered", verdict.AnswerEvidence, verdict.ANSWER_TABLE),
-    ("A connection to the server ended", verdict.BreakEvidence, verdict.BREAK_TABLE),
-    ("A client came back with a cursor", verdict.CursorEvidence, verdict.CURSOR_TABLE),
+    ("A message came", axes.MessageEvidence, verdict.MESSAGE_TABLE),
+    ("A resume was answered", axes.AnswerEvidence, verdict.ANSWER_TABLE),
+    ("A connection to the server ended", axes.BreakEvidence, verdict.BREAK_TABLE),
+    ("A client came back with a cursor", axes.CursorEvidence, verdict.CURSOR_TABLE),
 )
 _NOT_YET = (
-    "Not every row can come up yet. An event above `max_event_bytes` is not passed on in pieces: it ends its "
-    "request with `event_too_large`, whether the connection broke before or not. So no message is judged "
-    "as above `max_event_bytes`, and no connection ends within an event that was passed on. That a session "
-    "was ended is settled without asking the table."
+    "Some rows cannot come up yet. An event above `max_event_bytes` is not passed on in pieces: by its size "
+    "alone it fails its request on a connection that never broke, and restarts it after a break. So no "
+    "message is judged as above `max_event_bytes`, and no connection ends within an event that was passed "
+    "on. When a client ends its session, its connections are closed and the table is not asked."
 )
 
 
@@ -122,7 +124,7 @@ def verdicts() -> str:
 def _verdict_table(title: str, kind: type, rows: Sequence[Row]) -> str:
     seen = [
         f"- {AXES[kind][axis]}: {', '.join(VALUES[value] for value in values)}"
-        for axis, values in verdict.axes(kind).items()
+        for axis, values in axes.axes(kind).items()
     ]
     lines = [(str(at), _when(kind, row), *_ruled(row.ruling)) for at, row in enumerate(rows, 1)]
     made = _table(("", "when", "verdict", "reason", "scope"), lines)
@@ -155,9 +157,7 @@ def _reasons() -> list[tuple[str, str]]:
 def readme_verdicts() -> str:
     """What `epochgate_resumes_total` can say, in words."""
     counted = {(leg, name, reason) for leg, _, name, reason in RESUME_LABELS}
-    scopes = {
-        (ruling.verdict.value, ruling.reason): ruling.scope.value for ruling in reversed(_rulings())
-    }
+    scopes = {(ruling.verdict.value, ruling.reason): ruling.scope.value for ruling in reversed(_rulings())}
     lines = [
         (leg, shown, f"`{reason}`", scopes[name, reason], REASONS[name, reason])
         for leg in ("upstream", "client")
@@ -181,8 +181,7 @@ def states() -> str:
         "The tables of `proxy/epochgate/core/states.py`. A cell is the next state; `–` cannot happen, and "
         "meeting it is an error of the machine.",
         _machine("Session", SESSION),
-        "Nothing leads out of `ended`. An `initialize` that names a known session is refused for now, so "
-        "its row does not come up.",
+        "Nothing leads out of `ended`. A repeated `initialize` does not come up yet (see the last table).",
         _machine("Stream, upstream half", UPSTREAM),
         "Nothing leads out of `gone`. A standalone stream owes no answer: where a request's stream waits "
         "in `void` to be sent again, it waits to be reopened.",
@@ -190,6 +189,7 @@ def states() -> str:
         "## What is done with a client's request",
         "By the state of its session.",
         _grid(INTAKE),
+        "Not built yet: an `initialize` that names a known session does not pass; it gets a JSON-RPC error.",
     )
 
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from epochgate.core.states import ClientHalf, SessionState, Up
-from epochgate.core.verdict import (
+from epochgate.core.axes import (
     AnswerEvidence,
     Asked,
     Before,
@@ -32,6 +31,7 @@ from epochgate.core.verdict import (
     Strikes,
     Time,
 )
+from epochgate.core.states import ClientHalf, SessionState, Up
 
 # What each axis of the evidence is about.
 AXES: dict[type, dict[str, str]] = {

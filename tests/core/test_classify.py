@@ -7,8 +7,8 @@ import json
 import pytest
 
 from epochgate.core import classify
+from epochgate.core.axes import Shape
 from epochgate.core.policy import Policy
-from epochgate.core.verdict import Shape
 
 
 def error(code: int, message: str) -> bytes:

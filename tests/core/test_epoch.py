@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from epochgate.core import epoch
+from epochgate.core.axes import Match
 from epochgate.core.epoch import CONFLICT, Epoch
-from epochgate.core.verdict import Match
 
 KEYS = ("session_epoch",)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from epochgate.core import sse
+from epochgate.core.axes import IdStep
 from epochgate.core.eventids import EventIds
-from epochgate.core.verdict import IdStep
 
 NEXT, SAME, GAP, RESET, UNJUDGED = (
     IdStep.NEXT,

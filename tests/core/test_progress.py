@@ -7,9 +7,9 @@ import json
 import pytest
 
 from epochgate.core import jsonrpc, progress
+from epochgate.core.axes import Claim
 from epochgate.core.evidence import Reading
 from epochgate.core.stream import Owed
-from epochgate.core.verdict import Claim
 from tests.core.messages import Json, notification
 from tests.core.verdict_cases import MESSAGE
 

@@ -8,20 +8,9 @@ from typing import Any
 
 import pytest
 
-from epochgate.core import verdict
-from epochgate.core.verdict import (
-    OUTSIDE,
-    RESUME_LABELS,
-    AnswerEvidence,
-    BreakEvidence,
-    CursorEvidence,
-    Evidence,
-    MessageEvidence,
-    Row,
-    Scope,
-    Verdict,
-    judge,
-)
+from epochgate.core import axes, verdict
+from epochgate.core.axes import AnswerEvidence, BreakEvidence, CursorEvidence, Evidence, MessageEvidence
+from epochgate.core.verdict import OUTSIDE, RESUME_LABELS, Row, Scope, Verdict, judge
 from tests.core.verdict_cases import CASES, Case
 
 TABLES: dict[type[Any], tuple[Row, ...]] = {
@@ -34,9 +23,9 @@ KINDS = pytest.mark.parametrize("kind", TABLES, ids=lambda kind: kind.__name__)
 
 
 def combinations(kind: type[Any]) -> Iterator[Evidence]:
-    axes = verdict.axes(kind)
-    for values in itertools.product(*axes.values()):
-        yield kind(**dict(zip(axes, values, strict=True)))
+    of_kind = axes.axes(kind)
+    for values in itertools.product(*of_kind.values()):
+        yield kind(**dict(zip(of_kind, values, strict=True)))
 
 
 def first_fit(evidence: Evidence) -> int:
@@ -59,10 +48,10 @@ def test_every_row_decides_something(kind: type[Any]) -> None:
 
 @KINDS
 def test_every_axis_of_a_row_is_an_axis_of_its_evidence(kind: type[Any]) -> None:
-    axes = verdict.axes(kind)
+    of_kind = axes.axes(kind)
     for row in TABLES[kind]:
         for name, values in row.when.items():
-            assert set(values) < set(axes[name])  # a row that names them all says nothing by it
+            assert set(values) < set(of_kind[name])  # a row that names them all says nothing by it
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.ruling.reason}: {case.name}")
@@ -98,21 +87,21 @@ def test_the_session_is_lost_only_by_what_proves_it() -> None:
 def test_a_message_of_another_epoch_is_never_relayed_but_as_drift() -> None:
     for evidence in combinations(MessageEvidence):
         assert isinstance(evidence, MessageEvidence)
-        if evidence.epoch is not verdict.Match.DIFFERENT or evidence.size is not verdict.Size.FITS:
+        if evidence.epoch is not axes.Match.DIFFERENT or evidence.size is not axes.Size.FITS:
             continue
         ruling = judge(evidence)
         assert ruling.verdict is not Verdict.RELAY or ruling.reason == "drift"
 
 
 def test_a_resumed_leg_relays_only_what_is_proven() -> None:
-    proven = {verdict.Match.EQUAL, verdict.Match.HEADER_EQUAL}
+    proven = {axes.Match.EQUAL, axes.Match.HEADER_EQUAL}
     for evidence in combinations(MessageEvidence):
         assert isinstance(evidence, MessageEvidence)
-        if evidence.leg is not verdict.Leg.RESUMED or judge(evidence).verdict is not Verdict.RELAY:
+        if evidence.leg is not axes.Leg.RESUMED or judge(evidence).verdict is not Verdict.RELAY:
             continue
-        is_own = evidence.claim in (verdict.Claim.ANSWER, verdict.Claim.PROGRESS)
-        assert evidence.epoch in proven or evidence.claim is verdict.Claim.PING
-        assert is_own or evidence.epoch is verdict.Match.EQUAL or evidence.claim is verdict.Claim.PING
+        is_own = evidence.claim in (axes.Claim.ANSWER, axes.Claim.PROGRESS)
+        assert evidence.epoch in proven or evidence.claim is axes.Claim.PING
+        assert is_own or evidence.epoch is axes.Match.EQUAL or evidence.claim is axes.Claim.PING
 
 
 def test_every_verdict_that_is_counted_is_a_label() -> None:

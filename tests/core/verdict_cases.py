@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from epochgate.core.verdict import (
+from epochgate.core.axes import (
     AnswerEvidence,
     Asked,
     Before,
@@ -29,14 +29,12 @@ from epochgate.core.verdict import (
     Poll,
     Position,
     Provable,
-    Ruling,
-    Scope,
     Shape,
     Size,
     Strikes,
     Time,
-    Verdict,
 )
+from epochgate.core.verdict import Ruling, Scope, Verdict
 
 RELAY, DROP, WAIT, RETRY = Verdict.RELAY, Verdict.DROP, Verdict.WAIT, Verdict.RETRY
 RESTART, FAIL, REFUSE, PASS, END = Verdict.RESTART, Verdict.FAIL, Verdict.REFUSE, Verdict.PASS, Verdict.END

@@ -291,3 +291,51 @@ async def test_the_standalone_stream_follows_into_the_new_session() -> None:
         }
         assert [one["params"]["data"] for one in told if "data" in one.get("params", {})] == ["epoch 2"]
         assert server.counts["GET"] == 2
+
+
+async def test_a_question_whose_answer_meets_a_lost_session_restarts_the_call_that_asked() -> None:
+    """R18: the waiting call can never end; the client's answer gets its 202."""
+
+    async def play(leg: Leg) -> None:
+        if leg.run.number > 1:
+            await honest(leg)
+            return
+        await leg.open()
+        question = {"jsonrpc": "2.0", "id": 0, "method": "roots/list", "params": {}}
+        await leg.write(question)
+        leg.server.evict()
+        await leg.peer.wait_gone()
+
+    server = McpServer(play)
+    async with serving(server), guarding(server.port) as proxy, Client(proxy.port) as client:
+        await client.open({"roots": {}})
+        call = await client.call()
+        asked = await call.next_message()
+        reply = {"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}}
+        assert (await client.post(reply)).status == 202
+        last = (await call.messages())[-1]
+        assert last["result"]["content"][0]["text"] == "run 2 done"
+        assert server.found() == TWICE
+        assert await proxy.resumes() == {"upstream restart question_void": 1}
+
+
+async def test_an_answer_to_a_question_that_is_void_is_acknowledged_and_goes_no_further() -> None:
+    async def play(leg: Leg) -> None:
+        if leg.run.number > 1:
+            await honest(leg)
+            return
+        await leg.open()
+        await leg.write({"jsonrpc": "2.0", "id": 0, "method": "roots/list", "params": {}})
+        await leg.cut()
+
+    server = McpServer(play, epochs=Epochs.NEVER)
+    async with serving(server), guarding(server.port) as proxy, Client(proxy.port) as client:
+        await client.open({"roots": {}})
+        call = await client.call()
+        asked = await call.next_message()
+        assert (await call.messages())[-1]["result"]
+        reply = {"jsonrpc": "2.0", "id": asked["id"], "result": {"roots": []}}
+        before = len(server.requests)
+        assert (await client.post(reply)).status == 202
+        assert [one.message for one in server.requests[before:] if "roots" in str(one.message)] == []
+        assert await proxy.moved("dropped_messages_total") == {"reason=stale_answer": 1}

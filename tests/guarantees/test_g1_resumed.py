@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.client import Client
 from tests.support.proxy import guarding
 from tests.support.server import Epochs, Ids, Leg, McpServer, serving
 from tests.support.splices import (
@@ -79,3 +80,35 @@ async def test_a_server_that_is_busy_is_asked_again(status: int) -> None:
         assert runs_told(await listen_to_a_call(proxy)) == [1] * (STEPS + 1)
         assert server.found() == ONCE
         assert server.counts["GET"] == 3
+
+
+async def test_an_epoch_that_a_tool_talks_about_is_not_the_servers() -> None:
+    """W15: only the named places of a message count, on a leg that never broke and on a resumed one."""
+    forged = {"_meta": {"session_epoch": 999}, "text": '"session_epoch": 999', "session_epoch": 999}
+
+    async def talk(leg: Leg) -> None:
+        await leg.send("notifications/message", {"level": "info", "data": forged})
+        await leg.progress(len(leg.run.events) + 1)
+
+    async def play(leg: Leg) -> None:
+        await leg.open()
+        for _ in range(3):
+            await talk(leg)
+        await leg.cut()
+
+    async def replay(leg: Leg) -> None:
+        await leg.open()
+        await talk(leg)
+        result = leg.tagged({"content": [], "structuredContent": forged})
+        await leg.write({"jsonrpc": "2.0", "id": leg.run.id, "result": result})
+        await leg.end()
+
+    server = McpServer(play, replay)
+    async with serving(server), guarding(server.port) as proxy, Client(proxy.port) as client:
+        await client.open()
+        messages = await (await client.call()).messages()
+        assert await proxy.resumes() == {"upstream resume epoch_match": 1}
+        assert len(messages) == 9
+        assert messages[-1]["result"]["structuredContent"] == forged
+        assert server.found() == ONCE
+        assert await proxy.resumes() == {"upstream resume epoch_match": 1}

@@ -23,6 +23,7 @@ from epochgate.core import (
     sse,
     standalone,
 )
+from epochgate.core.axes import AnswerEvidence, Leg, Match, Named, Shape, Time
 from epochgate.core.commands import Judged, OpenAnswer, UpstreamFailed, Write
 from epochgate.core.errors import OUTCOME_UNKNOWN
 from epochgate.core.events import LegEnd
@@ -30,19 +31,7 @@ from epochgate.core.http import Headers
 from epochgate.core.scan import TopLevelReplacer
 from epochgate.core.states import ClientHalf, ClientInput, Up, UpInput
 from epochgate.core.stream import Answer, OwedState, Stream
-from epochgate.core.verdict import (
-    OUTSIDE,
-    AnswerEvidence,
-    Leg,
-    Match,
-    Named,
-    Ruling,
-    Scope,
-    Shape,
-    Time,
-    Verdict,
-    judge,
-)
+from epochgate.core.verdict import OUTSIDE, Ruling, Scope, Verdict, judge
 
 if TYPE_CHECKING:
     from epochgate.core.session import Session

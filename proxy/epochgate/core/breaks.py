@@ -11,21 +11,13 @@ from epochgate.core import (
     sending,
     silence,
 )
+from epochgate.core.axes import Break, BreakEvidence, Owed, Poll, Provable, Strikes
 from epochgate.core.commands import UpstreamFailed
 from epochgate.core.events import LegEnd
 from epochgate.core.policy import PollWithoutEpoch, Stamps
 from epochgate.core.states import Up, UpInput
 from epochgate.core.stream import Stream
-from epochgate.core.verdict import (
-    Break,
-    BreakEvidence,
-    Owed,
-    Poll,
-    Provable,
-    Strikes,
-    Verdict,
-    judge,
-)
+from epochgate.core.verdict import Verdict, judge
 
 if TYPE_CHECKING:
     from epochgate.core.session import Session

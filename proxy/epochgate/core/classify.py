@@ -8,9 +8,9 @@ from functools import cache
 import msgspec
 
 from epochgate.core import http
+from epochgate.core.axes import Shape
 from epochgate.core.http import Headers
 from epochgate.core.policy import Policy
-from epochgate.core.verdict import Shape
 
 METHOD_NOT_FOUND = -32601
 _GONE_CODES = (-32000, -32001, -32600)

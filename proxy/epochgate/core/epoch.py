@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import msgspec
 
+from epochgate.core.axes import Match
 from epochgate.core.http import Headers, fields
 from epochgate.core.jsontext import Members, has_unique_keys, read_array, read_object, read_string
-from epochgate.core.verdict import Match
 
 CONFLICT = b"!conflict"  # no JSON text: a message that contradicts itself, equal to nothing
 

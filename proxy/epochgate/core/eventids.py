@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from epochgate.core import sse
-from epochgate.core.verdict import IdStep
+from epochgate.core.axes import IdStep
 
 _PLAIN = b"%d"
 _NUMBER = re.compile(rb"(?:(.*)_)?(0|[1-9][0-9]{0,18})", re.DOTALL)

@@ -6,21 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from epochgate.core import epoch, jsonrpc, sse
+from epochgate.core.axes import Asked, Before, Claim, IdStep, Leg, MessageEvidence, Size
 from epochgate.core.generation import Generation, Stamped
 from epochgate.core.jsonrpc import Kind, Message
 from epochgate.core.stream import Owed, OwedState, Stream
 from epochgate.core.values import Value
-from epochgate.core.verdict import (
-    Asked,
-    Before,
-    Claim,
-    IdStep,
-    Leg,
-    MessageEvidence,
-    Ruling,
-    Size,
-    judge,
-)
+from epochgate.core.verdict import Ruling, judge
 
 if TYPE_CHECKING:
     from epochgate.core.session import Session

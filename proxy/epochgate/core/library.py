@@ -11,18 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from epochgate.core.verdict import (
-    Asked,
-    Before,
-    Claim,
-    IdStep,
-    Leg,
-    Match,
-    MessageEvidence,
-    Size,
-    Verdict,
-    judge,
-)
+from epochgate.core.axes import Asked, Before, Claim, IdStep, Leg, Match, MessageEvidence, Size
+from epochgate.core.verdict import Verdict, judge
 
 _INTEGER = re.compile(r"-?[0-9]{1,4300}", re.ASCII)
 

@@ -24,12 +24,13 @@ from epochgate.core import (
     restarting,
     sse,
 )
+from epochgate.core.axes import Claim, Leg
 from epochgate.core.commands import Counted, Dropped, Judged, Write
 from epochgate.core.evidence import Reading
 from epochgate.core.jsonrpc import Body, Kind, Message
 from epochgate.core.states import ClientHalf, UpInput
 from epochgate.core.stream import OwedState, Stream
-from epochgate.core.verdict import Claim, Leg, Ruling, Verdict
+from epochgate.core.verdict import Ruling, Verdict
 
 if TYPE_CHECKING:
     from epochgate.core.session import Session

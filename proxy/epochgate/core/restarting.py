@@ -22,6 +22,7 @@ from epochgate.core import (
     sending,
     standalone,
 )
+from epochgate.core.axes import Claim
 from epochgate.core.commands import Counted, Drifted, Judged
 from epochgate.core.errors import OUTCOME_UNKNOWN, SESSION_NOT_RESTORED
 from epochgate.core.events import RequestHead
@@ -31,7 +32,7 @@ from epochgate.core.inquiry import Outcome
 from epochgate.core.policy import SessionLoss
 from epochgate.core.states import ClientHalf, SessionInput, SessionState, Up, UpInput
 from epochgate.core.stream import Answer, Stream
-from epochgate.core.verdict import OUTSIDE, Claim, Ruling, Scope, Verdict
+from epochgate.core.verdict import OUTSIDE, Ruling, Scope, Verdict
 
 if TYPE_CHECKING:
     from epochgate.core.session import Session

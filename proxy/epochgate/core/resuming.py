@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from epochgate.core import clientleg, cursor, delivery, restarting, sse, standalone
+from epochgate.core.axes import CursorEvidence, Half, Names, Position
 from epochgate.core.clientleg import Tombstone
 from epochgate.core.commands import AbortAnswer, Counted, EndAnswer, Judged, OpenAnswer, Respond, Write
 from epochgate.core.events import GetArrived
@@ -13,7 +14,7 @@ from epochgate.core.http import Headers
 from epochgate.core.inquiry import Outcome
 from epochgate.core.states import ClientHalf, Up
 from epochgate.core.stream import Stream
-from epochgate.core.verdict import CursorEvidence, Half, Names, Position, Verdict, judge
+from epochgate.core.verdict import Verdict, judge
 
 if TYPE_CHECKING:
     from epochgate.core.session import Session

@@ -17,13 +17,10 @@ from epochgate.core import (
     clientleg,
     delivery,
     ending,
-    healing,
     intake,
     opening,
-    restarting,
-    resuming,
-    sending,
     silence,
+    timers,
 )
 from epochgate.core.commands import EndAnswer, Fact, Forget, OpenAnswer, Persist, SendUpstream, Step, Write
 from epochgate.core.cursor import Blocks
@@ -379,38 +376,7 @@ class Session:
         for _, key in due:
             if self.timers.get(key, self.now + 1.0) <= self.now:
                 del self.timers[key]
-                self._fire(*key)
-
-    def _fire(self, name: str, of: int) -> None:
-        match name:
-            case "keepalive":
-                clientleg.keep_alive(self, of)
-            case "hold":
-                clientleg.hold_expired(self, self.streams[of])
-            case "retain":
-                clientleg.forget(self, self.streams[of])
-            case "cancel":
-                clientleg.cancel_due(self, self.streams[of])
-            case "retry":
-                sending.retry_due(self, self.streams[of])
-            case "wait":
-                restarting.wait_expired(self, self.streams[of])
-            case "heal":
-                healing.attempt(self)
-            case "silence":
-                silence.due(self, self.streams[of])
-            case "reopen":
-                answers.reopen_due(self, self.streams[of])
-            case "inquiry":
-                silence.inquiry_overdue(self, of)
-            case "ask":
-                resuming.ask_overdue(self, of)
-            case "idle":
-                ending.idle_due(self)
-            case "drain":
-                clientleg.drain_expired(self)
-            case _:
-                raise AssertionError(f"no timer is called {name}")
+                timers.fire(self, *key)
 
 
 def _nothing() -> None:

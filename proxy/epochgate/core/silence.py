@@ -10,13 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from epochgate.core import breaks, classify, delivery, ending, epoch, jsonrpc, restarting
+from epochgate.core.axes import Match
 from epochgate.core.commands import Judged
 from epochgate.core.errors import OUTCOME_UNKNOWN
 from epochgate.core.events import LegEnd
 from epochgate.core.inquiry import Inquiry, Outcome
 from epochgate.core.states import Up
 from epochgate.core.stream import Stream
-from epochgate.core.verdict import OUTSIDE, Match, Ruling, Scope, Verdict
+from epochgate.core.verdict import OUTSIDE, Ruling, Scope, Verdict
 
 if TYPE_CHECKING:
     from epochgate.core.session import Session

@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from epochgate.core import classify, clientleg, delivery, healing, http, jsonrpc, restarting, sse
+from epochgate.core.axes import Leg, Shape
 from epochgate.core.commands import Counted, EndAnswer, Respond
 from epochgate.core.events import LegEnd, RequestHead
 from epochgate.core.generation import Generation
 from epochgate.core.states import ClientHalf, ClientInput, SessionState, Up, UpInput
 from epochgate.core.stream import Kind, Stream
 from epochgate.core.upward import back_off, headers_of_get
-from epochgate.core.verdict import OUTSIDE, Leg, Ruling, Scope, Shape
+from epochgate.core.verdict import OUTSIDE, Ruling, Scope
 
 if TYPE_CHECKING:
     from epochgate.core.session import Session

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from epochgate.core.axes import Leg
 from epochgate.core.enums import Enum
 from epochgate.core.eventids import EventIds
 from epochgate.core.events import RequestHead
@@ -27,7 +28,7 @@ from epochgate.core.states import (
     UpInput,
     look_up,
 )
-from epochgate.core.verdict import Leg, Ruling
+from epochgate.core.verdict import Ruling
 
 
 class Kind(Enum):
