@@ -1,12 +1,11 @@
 # Two commands need nothing but Python >= 3.11, Node >= 18 and, as root, apt:  make demo  and  make test.
-# Set-up happens by itself and once: .venv is made anew only when requirements/dev.txt changes.
+# Set-up happens by itself and once: .venv is made anew only when what it is made from changes, and the real
+# servers and clients of tests/interop are kept in ~/.cache/epochgate (EPOCHGATE_CACHE moves them).
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
-# Where the real servers and clients of tests/interop are installed, each release by itself.
-export EPOCHGATE_CACHE ?= $(HOME)/.cache/epochgate
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # What `make check` runs: no network, no services, no child processes.
@@ -64,7 +63,7 @@ LOCK := --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
 	--no-header --no-emit-index-url --no-annotate
 
 clean: ## remove what set-up and tests leave in the tree
-	rm -rf $(VENV) dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) .cache dist .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 $(READY): requirements/dev.txt pyproject.toml requirements/setup.sh
 	@PYTHON="$(PYTHON)" sh requirements/setup.sh $(VENV)

@@ -1,4 +1,4 @@
-"""Writes the pages that are generated from the code: four in this folder, and a table of the README.
+"""Writes the pages that are generated from the code: five in this folder, and a table of the README.
 
 `python docs/generate.py` writes them; `python docs/generate.py --check` names those that differ and
 exits with 1.
@@ -6,12 +6,14 @@ exits with 1.
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from rule_sentences import RULES
 from sentences import AXES, REASONS, STATES, VALUES
 
 from epochgate.core import axes, verdict
@@ -211,6 +213,39 @@ def _grid(cells: Mapping[Any, Enum]) -> str:
     return _table(("", *(f"`{state.value}`" for state in columns)), lines)
 
 
+# --- rules ------------------------------------------------------------------------------------------
+
+SOURCE = ROOT / "proxy" / "epochgate"
+CITED = re.compile(r"\b[RW][1-9][0-9]?\b")
+
+
+def rules() -> str:
+    """Every rule with the modules that cite it."""
+    places = cited()
+    lines = [
+        (name, said, ", ".join(f"`{place}`" for place in places.get(name, ())))
+        for name, said in RULES.items()
+    ]
+    return _page(
+        "Rules",
+        "What the numbers in comments and docstrings stand for, and which modules say that they carry a rule "
+        "out. R: what the guard has to do. W: what real clients and servers force. Some numbers are not in "
+        "use. G1 to G9 are the guarantees of [design.md](design.md), which also has the sections that are "
+        "cited as *design, 8*.",
+        _table(("rule", "what it says", "where"), lines),
+    )
+
+
+def cited() -> dict[str, list[str]]:
+    """Rule -> the modules that cite it, as paths within the package and without suffix."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(SOURCE.rglob("*.py")):
+        place = path.relative_to(SOURCE).with_suffix("").as_posix()
+        for name in sorted(set(CITED.findall(path.read_text()))):
+            found.setdefault(name, []).append(place)
+    return found
+
+
 # --- pages ------------------------------------------------------------------------------------------
 
 _BEGIN, _END = "<!-- verdicts:begin -->", "<!-- verdicts:end -->"
@@ -236,6 +271,7 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 PAGES = {
     "docs/limits.md": limits,
     "docs/metrics.md": metrics,
+    "docs/rules.md": rules,
     "docs/states.md": states,
     "docs/verdicts.md": verdicts,
     "README.md": readme,

@@ -112,3 +112,23 @@ async def test_an_epoch_that_a_tool_talks_about_is_not_the_servers() -> None:
         assert messages[-1]["result"]["structuredContent"] == forged
         assert server.found() == ONCE
         assert await proxy.resumes() == {"upstream resume epoch_match": 1}
+
+
+@pytest.mark.parametrize("is_tagged", [True, False], ids=["states its epoch", "states none"])
+async def test_a_log_between_resumed_events_makes_no_gap(is_tagged: bool) -> None:
+    """R6, R8: a log that states no epoch is dropped, but its id was the next one all the same."""
+
+    async def replay(leg: Leg) -> None:
+        await leg.open()
+        if is_tagged:
+            await leg.log("again")
+        else:
+            await leg.log("again", epoch=None)
+        await rest_of_run(leg)
+
+    server = McpServer(broken_once(), replay)
+    async with serving(server), guarding(server.port) as proxy:
+        messages = await listen_to_a_call(proxy)
+        assert await proxy.resumes() == {"upstream resume epoch_match": 1}
+        assert runs_told(messages) == [1] * (STEPS + 1 + is_tagged)
+        assert server.found() == ONCE

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
+TREE = HERE.parents[1]
 APT_QUIET = ("-y", "-qq", "--no-install-recommends")
 
 
@@ -34,15 +35,22 @@ class Peers:
 
 
 def cache() -> Path:
-    """The folder that the environments are kept in; `EPOCHGATE_CACHE` moves it."""
-    return Path(os.environ.get("EPOCHGATE_CACHE") or Path.home() / ".cache" / "epochgate")
+    """The folder of all environments: what `EPOCHGATE_CACHE` says, else in the home, else in the tree."""
+    if given := os.environ.get("EPOCHGATE_CACHE"):
+        return Path(given).absolute()
+    return Path.home() / ".cache" / "epochgate" if _has_home() else TREE / ".cache"
+
+
+def _has_home() -> bool:
+    """False for users who only run services: their home is missing or not theirs to write in."""
+    return os.access(os.path.expanduser("~"), os.W_OK)
 
 
 def ensure() -> Peers:
     """Install what is missing and say where everything is.
 
-    Raises `MissingTool` if Node is not there and cannot be installed, and
-    `subprocess.CalledProcessError` if a package client fails.
+    Raises `MissingTool` if Node is not there and cannot be installed, `OSError` if the folder cannot be
+    written, and `subprocess.CalledProcessError` if a package client fails.
     """
     python_1 = _kept("mcp-1", [HERE / "python" / "mcp-1.txt"], _python_environment)
     python_2 = _kept("mcp-2", [HERE / "python" / "mcp-2.txt"], _python_environment)
@@ -77,7 +85,8 @@ def _node_environment(folder: Path, pins: Sequence[Path]) -> None:
     _need_node()
     for pin in pins:
         shutil.copy(pin, folder)
-    _run(["npm", "ci", "--prefix", str(folder), "--no-audit", "--no-fund", "--loglevel=error"])
+    variables = {} if _has_home() else {"npm_config_cache": str(cache() / "npm")}
+    _run(["npm", "ci", "--prefix", str(folder), "--no-audit", "--no-fund", "--loglevel=error"], variables)
 
 
 def _need_node() -> None:
@@ -108,7 +117,7 @@ def _run(command: Sequence[str], variables: dict[str, str] | None = None) -> Non
 def main() -> int:
     try:
         peers = ensure()
-    except MissingTool as error:
+    except (MissingTool, OSError) as error:
         print(f"set-up: {error}", file=sys.stderr)
         return 1
     except subprocess.CalledProcessError as error:

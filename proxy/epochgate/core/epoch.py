@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -29,10 +29,10 @@ class Epoch:
 
     meta: bytes | None
     header: bytes | None
+    is_captured: bool = field(init=False, compare=False)
 
-    @property
-    def is_captured(self) -> bool:
-        return _is_usable(self.meta) or _is_usable(self.header)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_captured", _is_usable(self.meta) or _is_usable(self.header))
 
 
 def compare(captured: Epoch, meta: bytes | None, header: bytes | None) -> Match:

@@ -6,7 +6,6 @@ and the epoch are looked up here and never across generations (R19, R30).
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -48,10 +47,12 @@ class Generation:
 
     def retire(self, key: bytes, now: float) -> None:
         """A stamp's request was answered: for a while what carries it is late, later it is foreign."""
-        self.retired[key] = now + RETIRED_S
-        for oldest, until in list(itertools.islice(self.retired.items(), 2)):
-            if until <= now or len(self.retired) > MAX_RETIRED:
-                del self.retired[oldest]
+        retired = self.retired
+        oldest = next(iter(retired), None)
+        while oldest is not None and (retired[oldest] <= now or len(retired) >= MAX_RETIRED):
+            del retired[oldest]
+            oldest = next(iter(retired), None)
+        retired[key] = now + RETIRED_S
 
     def __repr__(self) -> str:
         return f"<Generation {self.number}{' gone' if self.is_gone else ''}>"

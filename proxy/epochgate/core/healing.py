@@ -160,7 +160,7 @@ def commit(session: Session, run: Heal) -> None:
     old = session.current
     if run.new.upstream_id == old.upstream_id:
         old.is_ended = True
-    session.generations.append(run.new)
+    session.take_generation(run.new)
     session.initialize_result_raw = run.result_raw
     session.persist_session(lambda: _committed(session, run, old))
 

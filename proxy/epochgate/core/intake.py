@@ -75,8 +75,9 @@ def post_arrived(session: Session, event: PostArrived) -> None:
 
 
 def _ask(body: jsonrpc.Body) -> ClientAsk:
-    if any(message.method == "initialize" for message in body.requests):
-        return ClientAsk.INITIALIZE
+    for message in body.requests:
+        if message.method == "initialize":
+            return ClientAsk.INITIALIZE
     if body.requests:
         return ClientAsk.REQUEST
     if any(message.kind is Kind.NOTIFICATION for message in body.messages):
@@ -150,7 +151,8 @@ def _answer_limit(session: Session, event: PostArrived) -> None:
 def _note_requests(session: Session, head: RequestHead, requests: tuple[Message, ...]) -> None:
     """Remember what a heal has to restore (design, section 8)."""
     for message in requests:
-        if message.method not in _RESTORED:
+        is_call = message.method == "tools/call"
+        if message.method not in _RESTORED or (is_call and not session.policy.replay_tools):
             continue
         params = message.params()
         match message.method:

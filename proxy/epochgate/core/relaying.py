@@ -286,22 +286,26 @@ def complete_json(session: Session, stream: Stream, body: Body) -> Ruling | None
     """
     assert stream.answer is not None
     readings = [evidence.read(session, stream, message, None) for message in body.messages]
-    rulings = [evidence.rule(reading) for reading in readings]
-    for ruling in rulings:
+    has_drifted = False
+    answered: set[bytes] = set()
+    for reading in readings:
+        ruling = evidence.rule(reading)
         if ruling.verdict is Verdict.RESTART:
             restarting.restart(session, stream, ruling, readings)
             return ruling
         if ruling.verdict is Verdict.DROP:
             session.do(Dropped(ruling.reason))
             return None
-    answers = [reading for reading in readings if reading.claim is Claim.ANSWER]
-    if len({id(reading.owed) for reading in answers}) < len(stream.unanswered):
+        has_drifted = has_drifted or ruling.reason == "drift"
+        if reading.claim is Claim.ANSWER and reading.owed is not None:
+            answered.add(reading.owed.key)
+    if len(answered) < len(stream.unanswered):
         return None
     written = [_outgoing(session, stream, reading) for reading in readings]
-    for reading in answers:
-        assert reading.owed is not None
-        reading.owed.state = OwedState.ANSWERED
-        evidence.note_answer(session, stream, reading)
+    for reading in readings:
+        if reading.owed is not None and reading.owed.key in answered:
+            reading.owed.state = OwedState.ANSWERED
+            evidence.note_answer(session, stream, reading)
     data = jsonrpc.rewrite_batch(body, written)
     if stream.withheld:
         data = b"[" + b",".join([*stream.withheld, *written]) + b"]"
@@ -314,7 +318,7 @@ def complete_json(session: Session, stream: Stream, body: Body) -> Ruling | None
     else:
         headers = delivery.client_headers(session, stream.answer.headers)
         delivery.respond(session, stream, stream.answer.status, headers, data, stream.answer.reason)
-    if any(ruling.reason == "drift" for ruling in rulings):
+    if has_drifted:
         restarting.drift(session, stream, readings)
     ending.stream_over(session, stream)
     return None

@@ -10,6 +10,7 @@ here and add steps by `Session.do`.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 from epochgate.core import (
@@ -97,6 +98,7 @@ class Session:
 
         # the server
         self.generations: list[Generation] = []
+        self.current: Generation
         self.questions: dict[bytes, Question] = {}
         self.question_tokens: dict[bytes, Question] = {}
         self.heal: Heal | None = None
@@ -125,7 +127,7 @@ class Session:
         self._deferred: list[Callable[[], None]] = []
         self.steps: list[Step] = []
         self._durable: dict[int, Callable[[], None]] = {}
-        self._next_number = 1
+        self.number = itertools.count(2).__next__  # of legs, streams and records
 
     def __repr__(self) -> str:
         number = self.generations[-1].number if self.generations else 0
@@ -194,10 +196,6 @@ class Session:
     # --- what the modules build on --------------------------------------------------------------
 
     @property
-    def current(self) -> Generation:
-        return self.generations[-1]
-
-    @property
     def initialize_result(self) -> InitializeResult:
         """What the server said at `initialize`, read anew: it is asked for at a heal only."""
         return read_initialize_result(self.initialize_result_raw) or InitializeResult()
@@ -254,10 +252,6 @@ class Session:
             for action in deferred:
                 action()
 
-    def number(self) -> int:
-        self._next_number += 1
-        return self._next_number
-
     def touch(self) -> None:
         """The client was here: its idle limit begins anew."""
         self.set_timer("idle", 0, self.policy.session_idle_s)
@@ -297,8 +291,13 @@ class Session:
     def add_generation(self, upstream_id: bytes, epoch: Epoch) -> Generation:
         number = self.generations[-1].number + 1 if self.generations else 1
         generation = Generation(number, upstream_id, epoch, last_sign_of_life=self.now)
-        self.generations.append(generation)
+        self.take_generation(generation)
         return generation
+
+    def take_generation(self, generation: Generation) -> None:
+        """What is sent from now on is sent in this generation."""
+        self.generations.append(generation)
+        self.current = generation
 
     def send(
         self,

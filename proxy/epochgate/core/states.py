@@ -240,4 +240,8 @@ def look_up(table: Mapping[tuple[_Key, _Input], _Value], state: _Key, event: _In
     try:
         return table[state, event]
     except KeyError:
-        raise ImpossibleTransition(f"{state} has no cell for {event}") from None
+        raise impossible(state, event) from None
+
+
+def impossible(state: Enum, event: Enum) -> ImpossibleTransition:
+    return ImpossibleTransition(f"{state} has no cell for {event}")

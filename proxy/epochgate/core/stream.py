@@ -6,7 +6,7 @@ does not end the work, and an upstream that breaks does not end the answer.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from epochgate.core.axes import Leg
 from epochgate.core.enums import Enum
@@ -26,7 +26,7 @@ from epochgate.core.states import (
     ClientInput,
     Up,
     UpInput,
-    look_up,
+    impossible,
 )
 from epochgate.core.verdict import Ruling
 
@@ -47,7 +47,8 @@ class Owed:
     """One request that a stream must answer.
 
     `stamp` and `token_stamp` are the JSON texts that stand upstream for the client's id and progress
-    token; they equal the client's where the request cannot be stamped. `progress` is the last value
+    token; they equal the client's where the request cannot be stamped. `key` and `token_key` are those
+    of the generation's tables. `progress` is the last value
     the client saw of it and `total` its total; None: none, or not known any more.
     """
 
@@ -59,27 +60,21 @@ class Owed:
     has_answered_question: bool = False
     progress: float | None = None
     total: float | None = None
+    id: bytes = field(init=False)
+    key: bytes = field(init=False)
+    token_key: bytes | None = field(init=False)
 
-    @property
-    def id(self) -> bytes:
+    def __post_init__(self) -> None:
         assert self.message.id is not None
-        return self.message.id
+        self.id = self.message.id
+        self.key = stamp_key(self.stamp) if self.is_stamped else self.stamp
+        self.token_key = self.token_stamp
+        if self.token_stamp is not None and self.is_stamped:
+            self.token_key = stamp_key(self.token_stamp)
 
     @property
     def method(self) -> str:
         return self.message.method or ""
-
-    @property
-    def key(self) -> bytes:
-        """Under which the generation's `stamps` has it."""
-        return stamp_key(self.stamp) if self.is_stamped else self.stamp
-
-    @property
-    def token_key(self) -> bytes | None:
-        """Under which the generation's `tokens` has it."""
-        if self.token_stamp is None:
-            return None
-        return stamp_key(self.token_stamp) if self.is_stamped else self.token_stamp
 
 
 @dataclass(slots=True)
@@ -144,6 +139,7 @@ class Stream:
         "is_mute",
         "is_not_run",
         "is_over",
+        "is_request",
         "is_resume_counted",
         "is_stalled",
         "journal",
@@ -175,6 +171,7 @@ class Stream:
     ) -> None:
         self.handle = handle
         self.kind = kind
+        self.is_request = kind is Kind.REQUEST
         self.generation = generation
         self.head = head  # of the POST or GET that began it
         self.caller = head  # the last accepted request for it: its credentials count (R32)
@@ -234,10 +231,6 @@ class Stream:
         )
 
     @property
-    def is_request(self) -> bool:
-        return self.kind is Kind.REQUEST
-
-    @property
     def is_attached(self) -> bool:
         return self.client is ClientHalf.ATTACHED
 
@@ -275,9 +268,15 @@ class Stream:
 
     def move(self, event: UpInput) -> None:
         """The one place where the upstream half changes."""
-        self.up = look_up(UPSTREAM, self.up, event)
+        up = UPSTREAM.get((self.up, event))
+        if up is None:
+            raise impossible(self.up, event)
+        self.up = up
         self.is_over = self.up in TERMINAL
 
     def move_client(self, event: ClientInput) -> None:
         """The one place where the client half changes."""
-        self.client = look_up(CLIENT, self.client, event)
+        client = CLIENT.get((self.client, event))
+        if client is None:
+            raise impossible(self.client, event)
+        self.client = client
