@@ -317,7 +317,7 @@ async def test_other_traffic_to_a_server_out_of_reach_is_closed_without_an_answe
 
 
 async def test_raw_requests_are_what_the_client_helper_sends() -> None:
-    """The helper's own framing, once, so that a fault of it is not taken for one of the proxy."""
+    """This client's own framing, once, so that a fault of it is not taken for one of the proxy."""
     server = McpServer()
     async with serving(server), Client(server.port) as client:
         await client.post(initialize())

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from epochgate import __version__
 from epochgate.core.era import KNOWN_METHODS, TrafficClass
 from epochgate.core.states import SessionState, Up
-from epochgate.core.verdict import (ANSWER_TABLE, BREAK_TABLE, MESSAGE_TABLE, RESUME_LABELS, Verdict)
+from epochgate.core.verdict import ANSWER_TABLE, BREAK_TABLE, MESSAGE_TABLE, RESUME_LABELS, Verdict
 from epochgate.observe.metrics import METRICS, Kind, Metrics, status_label
 
 _BUILD = frozenset({("python", platform.python_version()), ("version", __version__)})
