@@ -285,7 +285,7 @@ def _complete(session: Session, stream: Stream, answer: Answer) -> None:
     if not 200 <= answer.status < 300:
         refuse(session, stream, answer)
         return
-    body = jsonrpc.read_body(answer.body)
+    body = jsonrpc.read_body(answer.body, is_located=False)
     if body is not None and relaying.complete_json(session, stream, body) is not None:
         return
     if not stream.is_over:

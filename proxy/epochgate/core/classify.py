@@ -48,10 +48,12 @@ def is_session_gone(policy: Policy, status: int, body: bytes) -> bool:
     404, unless the error is "method not found"; or 400 or 410 with one of three codes and a message
     that matches `gone_pattern` (W5).
     """
+    if status not in NEEDS_BODY:
+        return False
     error = _read_error(body)
     if status == 404:
         return error is None or error.code != METHOD_NOT_FOUND
-    if status not in (400, 410) or error is None:
+    if error is None:
         return False
     return error.code in _GONE_CODES and _pattern(policy.gone_pattern).search(error.message) is not None
 

@@ -248,9 +248,10 @@ def end_leg(session: Session, stream: Stream, *, is_answered: bool = False) -> N
 
 
 def clear_timers(session: Session, stream: Stream) -> None:
-    if session.timers:
-        for name in _STREAM_TIMERS:
-            session.timers.pop((name, stream.handle), None)
+    for name in _STREAM_TIMERS:
+        of_name = session.timers[name]
+        if of_name:
+            of_name.pop(stream.handle, None)
 
 
 def ended_upstream(session: Session, stream: Stream) -> None:

@@ -144,7 +144,7 @@ def lose_ownership(session: Session) -> None:
         session.do(AbortAnswer(exchange))
     session.move(SessionInput.ENDED)
     session.heal = None
-    session.timers.clear()
+    session.clear_all_timers()
     for stream in list(session.streams.values()):
         stream.leg = stream.exchange = None
         stream.journal.clear()
@@ -165,8 +165,9 @@ def idle_due(session: Session) -> None:
         is_used = bool(session.exchanges) or any(
             stream.is_request and not stream.is_over for stream in session.streams.values()
         )
-        if is_used:
-            session.touch()
+        left = session.touched_at + session.policy.session_idle_s - session.now
+        if is_used or left > 0:
+            session.set_timer("idle", 0, left if left > 0 else session.policy.session_idle_s)
             return
         end(session)
         return

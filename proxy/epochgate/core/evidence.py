@@ -61,7 +61,8 @@ def learn_from(stream: Stream, event: sse.Event, readings: Sequence[Reading]) ->
     """Take the id of a message that was accepted. On a leg that broke, only what carries a stamp of
     this stream moves the resume's cursor: some servers replay other streams beside it (R6)."""
     is_own = any(reading.claim in (Claim.ANSWER, Claim.PROGRESS) for reading in readings)
-    if stream.leg_kind is Leg.UNBROKEN or is_own or not stream.is_request:
+    may_move = stream.leg_kind is Leg.UNBROKEN or is_own or not stream.is_request
+    if may_move or (event.id and stream.ids.step(event) is IdStep.NEXT):
         learn(stream, event)
     elif event.id:
         stream.ids.remember(event.raw)

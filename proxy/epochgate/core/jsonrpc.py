@@ -109,11 +109,14 @@ def make_body(raw: bytes, messages: tuple[Message, ...], *, is_batch: bool) -> B
     return Body(raw, messages, is_batch, requests)
 
 
-def read_body(raw: bytes) -> Body | None:
-    """Read one message or a batch; None if nothing in it is a JSON-RPC message. Never raises."""
+def read_body(raw: bytes, *, is_located: bool = True) -> Body | None:
+    """Read one message or a batch; None if nothing in it is a JSON-RPC message. Never raises.
+
+    `is_located`: find the places of what may have to be replaced; `located` does it later.
+    """
     members = None if raw[:1] == b"{" else read_array(raw)
     if members is None:
-        single = read_message(raw)
+        single = read_message(raw, is_located=is_located)
         return None if single.kind is Kind.INVALID else make_body(raw, (single,), is_batch=False)
     messages = tuple(read_message(bytes(member)) for member in members)
     if all(message.kind is Kind.INVALID for message in messages):
@@ -149,8 +152,16 @@ _META = msgspec.json.Decoder(_Meta)
 _NO_PARAMS = _Params()
 
 
-def read_message(raw: bytes) -> Message:
-    """Read one message; its kind is INVALID if it is none. Never raises."""
+def located(message: Message) -> Message:
+    """The message with the places of its values, if it was read without them."""
+    return message if message.is_rewritable else read_message(message.raw)
+
+
+def read_message(raw: bytes, *, is_located: bool = True) -> Message:
+    """Read one message; its kind is INVALID if it is none. Never raises.
+
+    Without `is_located` a response is not rewritable until `located`.
+    """
     try:
         envelope = _ENVELOPE.decode(raw)
     except UNREADABLE:
@@ -160,6 +171,8 @@ def read_message(raw: bytes) -> Message:
     kind = _kind(envelope, request_id, method)
     if kind is Kind.INVALID:
         return Message(raw, kind)
+    if method is None and not is_located:
+        return Message(raw, kind, request_id)
     if method is None:
         spans = _find_spans(raw, {} if request_id is None else {"id": (("id",), request_id)}, None)
         return Message(raw, kind, request_id, None, None, None, spans is not None, None, False, spans or {})

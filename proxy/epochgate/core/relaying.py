@@ -156,7 +156,7 @@ def _take_other(session: Session, stream: Stream, event: sse.Event, out: _Outgoi
 def _take_message(session: Session, stream: Stream, event: sse.Event, out: _Outgoing) -> bool:
     """Judge and act; False when the stream takes nothing more of this leg."""
     assert event.data is not None
-    body = jsonrpc.read_body(event.data) or Body(
+    body = jsonrpc.read_body(event.data, is_located=False) or Body(
         event.data, (Message(event.data, Kind.INVALID),), is_batch=False
     )
     readings = [evidence.read(session, stream, message, event) for message in body.messages]
@@ -235,11 +235,14 @@ def advertised(session: Session, raw: bytes) -> bytes:
 
 
 def _restored(message: Message, stamp: bytes, own: bytes, **place: bytes) -> bytes:
+    """The message with the client's own value in the place of a stamp."""
+    raw = message.raw
     if stamp == own:
-        return message.raw
-    if message.is_rewritable:
-        return jsonrpc.rewrite(message, **place)
-    return message.raw.replace(stamp, own)
+        return raw
+    if raw.count(stamp) == 1 and stamp in (message.id, message.token):
+        return raw.replace(stamp, own)  # it stands once, so that it is the value itself
+    message = jsonrpc.located(message)
+    return jsonrpc.rewrite(message, **place) if message.is_rewritable else raw.replace(stamp, own)
 
 
 def mark(session: Session, stream: Stream, answer: bytes) -> bytes:
@@ -247,7 +250,8 @@ def mark(session: Session, stream: Stream, answer: bytes) -> bytes:
     restart = stream.restart or session.pending_mark
     if restart is not None:
         answer = jsonrpc.with_meta(answer, MARK, msgspec.json.encode(restart.as_data()))
-        session.pending_mark = None
+        if stream.exchange is not None:
+            session.pending_mark = None  # until one was delivered (R21)
     if stream.has_unproven_poll:
         answer = jsonrpc.with_meta(answer, UNPROVEN, b"true")
     return answer

@@ -160,7 +160,7 @@ def _heal_for_others(session: Session, stream: Stream) -> None:
 
 def wait(session: Session, stream: Stream) -> None:
     """Wait for a heal's commit, counted from the request's first failure (R24, R27)."""
-    if ("wait", stream.handle) in session.timers:
+    if session.has_timer("wait", stream.handle):
         return
     since = stream.failing_since if stream.failing_since is not None else session.now
     left = since + session.policy.heal_deadline_s - session.now

@@ -59,7 +59,6 @@ from epochgate.core.upward import headers_of_own_post
 Entropy = Callable[[int], int]
 """Given a number of bits, a random integer of so many bits."""
 
-TimerKey = tuple[str, int]
 Done = Callable[[Outcome], None]
 
 
@@ -72,10 +71,13 @@ class Session:
         entropy: Entropy,
         budget: Budget,
         is_taken: Callable[[bytes], bool] = lambda _: False,
+        *,
+        is_volatile: bool = False,
     ) -> None:
         self.policy = policy
         self.entropy = entropy
         self.budget = budget
+        self.is_volatile = is_volatile  # the store keeps nothing: a record is as durable as it will be
         self.is_taken = is_taken  # whether another session is known by this id
         self.now = 0.0
         self.state = SessionState.OPENING
@@ -120,7 +122,8 @@ class Session:
         self.opened: set[int] = set()  # of these, exchanges whose answer is begun
         self.opening: opening.Opening | None = None
         self.legs: dict[int, Stream | Inquiry | opening.Opening] = {}
-        self.timers: dict[TimerKey, float] = {}
+        self.timers: dict[str, dict[int, float]] = {name: {} for name in timers.NAMES}
+        self.touched_at = 0.0
         self.has_new_deadline = False  # some timer was set since the driver looked last
         self.drain_until: float | None = None
         self.open_deletes = 0
@@ -191,7 +194,7 @@ class Session:
 
     def next_deadline(self) -> float | None:
         """When `DeadlineReached` is wanted next, on the clock of `now`; None: not at all."""
-        return min(self.timers.values(), default=None)
+        return min([min(of.values()) for of in self.timers.values() if of], default=None)
 
     # --- what the modules build on --------------------------------------------------------------
 
@@ -235,7 +238,7 @@ class Session:
 
     def forget(self) -> None:
         """Nothing of the session is left."""
-        self.timers.clear()
+        self.clear_all_timers()
         self.do(Forget())
 
     def defer_while_deleting(self, action: Callable[[], None]) -> bool:
@@ -253,18 +256,30 @@ class Session:
                 action()
 
     def touch(self) -> None:
-        """The client was here: its idle limit begins anew."""
-        self.set_timer("idle", 0, self.policy.session_idle_s)
+        """The client was here: its idle limit begins anew, when its timer next looks."""
+        self.touched_at = self.now
+        if 0 not in self.timers["idle"]:
+            self.set_timer("idle", 0, self.policy.session_idle_s)
 
     def set_timer(self, name: str, of: int, after: float) -> None:
-        self.timers[name, of] = self.now + after
+        self.timers[name][of] = self.now + after
         self.has_new_deadline = True
 
     def clear_timer(self, name: str, of: int) -> None:
-        self.timers.pop((name, of), None)
+        self.timers[name].pop(of, None)
+
+    def has_timer(self, name: str, of: int) -> bool:
+        return of in self.timers[name]
+
+    def clear_all_timers(self) -> None:
+        for of_name in self.timers.values():
+            of_name.clear()
 
     def persist(self, record: Record, then: Callable[[], None]) -> None:
         """Do `then` once the record is durable (R16). `then` must look again at what it acts on."""
+        if self.is_volatile:
+            then()
+            return
         token = self.number()
         self._durable[token] = then
         self.do(Persist(token, record))
@@ -371,11 +386,13 @@ class Session:
             inquiry.done(outcome)
 
     def _fire_timers(self) -> None:
-        due = sorted((at, key) for key, at in self.timers.items() if at <= self.now)
-        for _, key in due:
-            if self.timers.get(key, self.now + 1.0) <= self.now:
-                del self.timers[key]
-                timers.fire(self, *key)
+        due = sorted(
+            (at, name, of) for name, ats in self.timers.items() for of, at in ats.items() if at <= self.now
+        )
+        for _, name, of in due:
+            if self.timers[name].get(of, self.now + 1.0) <= self.now:
+                del self.timers[name][of]
+                timers.fire(self, name, of)
 
 
 def _nothing() -> None:

@@ -9,6 +9,23 @@ from epochgate.core import answers, clientleg, ending, healing, restarting, resu
 if TYPE_CHECKING:
     from epochgate.core.session import Session
 
+# Their second key is a stream's handle, but for those that say otherwise.
+NAMES = (
+    "ask",  # exchange: a client that waits while the upstream is asked about it
+    "cancel",
+    "drain",  # 0: the session
+    "heal",  # 0: the session
+    "hold",
+    "idle",  # 0: the session
+    "inquiry",  # leg
+    "keepalive",  # exchange
+    "reopen",
+    "retain",
+    "retry",
+    "silence",
+    "wait",
+)
+
 
 def fire(session: Session, name: str, of: int) -> None:
     """The time named `name` has come for the stream, exchange or leg `of`."""

@@ -96,7 +96,7 @@ class Exchange:
         self._head = b""
         self._is_stalled = False
         self._is_streaming = False  # chunks go out with nothing before them
-        self._done: asyncio.Event | None = None
+        self._done: asyncio.Future[None] | None = None
 
     def __repr__(self) -> str:
         return f"<Exchange {self.id} {self.method.decode('latin-1')} {self.phase.value}>"
@@ -184,8 +184,8 @@ class Exchange:
     async def wait_done(self) -> None:
         """Return when the answer ended, was aborted, or the client left."""
         if self.phase not in OVER:
-            self._done = self._done or asyncio.Event()
-            await self._done.wait()
+            self._done = self._done or asyncio.get_running_loop().create_future()
+            await self._done
 
     # what the connection calls
 
@@ -262,5 +262,5 @@ class Exchange:
         self.phase = phase
         self._head = b""
         self._is_streaming = False
-        if self._done is not None:
-            self._done.set()
+        if self._done is not None and not self._done.done():
+            self._done.set_result(None)

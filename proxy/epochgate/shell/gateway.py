@@ -133,7 +133,13 @@ class Gateway:
             return TrafficClass.PLAIN, "", []
         budget = Budget(self._policy.journal_session_bytes, self._journals)
         path = exchange.target.partition(b"?")[0]
-        core = Session(self._policy, self._entropy, budget, lambda known: (path, known) in self._sessions)
+        core = Session(
+            self._policy,
+            self._entropy,
+            budget,
+            lambda known: (path, known) in self._sessions,
+            is_volatile=self.store.is_volatile,
+        )
         driver = Driver(self, core, self._host(exchange))
         self._opening.add(driver)
         answer = await self._in_session(exchange, headers, body, driver)

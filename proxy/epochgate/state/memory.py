@@ -11,6 +11,8 @@ from epochgate.state.store import Outcome
 class MemoryStore:
     """Says "durable" at once: as durable as the session itself."""
 
+    is_volatile = True
+
     def persist(self, record: Record, done: Callable[[Outcome], None]) -> None:
         done(Outcome.DURABLE)
 

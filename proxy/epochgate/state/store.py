@@ -17,7 +17,14 @@ class Outcome(Enum):
 
 
 class SessionStore(Protocol):
-    """Keeps records. Records of one session become durable in the order they were given."""
+    """Keeps records. Records of one session become durable in the order they were given.
+
+    `is_volatile`: it keeps nothing beyond the process, and nobody else can own a session, so that
+    the core need not ask it.
+    """
+
+    @property
+    def is_volatile(self) -> bool: ...
 
     def persist(self, record: Record, done: Callable[[Outcome], None]) -> None:
         """Keep `record` and call `done` once, at once or later, on the event loop."""
