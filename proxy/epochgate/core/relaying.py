@@ -23,6 +23,7 @@ from epochgate.core import (
     questions,
     restarting,
     sse,
+    usual,
 )
 from epochgate.core.axes import Claim, Leg
 from epochgate.core.commands import Counted, Dropped, Judged, Write
@@ -55,38 +56,54 @@ def take_block(session: Session, stream: Stream, block: bytes) -> None:
 
 
 def _take_whole(session: Session, stream: Stream, block: bytes) -> bool:
-    generation = stream.generation
-    if b'"id"' in block or (generation.asked and b'"requestId"' in block):
-        return False  # a response or question; a question that is given up
-    if b"\\u00" in block and _ESCAPED_KEY.search(block) is not None:
-        return False
-    captured = generation.epoch
+    captured = stream.generation.epoch
     is_epoch_stated = captured.meta is not None or stream.header_epoch is not None
     if is_epoch_stated and not _is_epoch_usual(session, stream, block):
         return False
-    original = block
-    tokens = stream.token_back
-    count = 0 if tokens is None else block.count(tokens[0])
-    if count != (block.count(_TOKEN) if count else _TOKEN in block):
-        return False  # a token that is not the stream's own
-    if count and tokens is not None:
-        if stream.owed[0].state is not OwedState.OPEN:
-            return False
-        block = block.replace(*tokens)
     numbering = stream.numbering
     room = numbering.room or delivery.ensure_room(session, stream)
+    if stream.usual is not None:
+        done = stream.usual.stamp(block, numbering.next_cursor)
+        if done is not None and done[1] <= room and stream.owed[0].state is OwedState.OPEN:
+            data, count, ids = done
+            if ids:
+                stream.ids.saw(ids, block)
+            delivery.deliver(session, stream, data, count)
+            return True
+    replaced = _with_token(stream, block)
+    if replaced is None:
+        return False
     if stream.ids.last is None:
-        stamped = sse.stamp_cursors(block, numbering.next_cursor)
+        stamped = sse.stamp_cursors(replaced, numbering.next_cursor)
         if stamped is not None and stamped[1] <= room:
             delivery.deliver(session, stream, *stamped)
             return True
-    restamped = sse.restamp_cursors(block, numbering.next_cursor)
+    restamped = sse.restamp_cursors(replaced, numbering.next_cursor)
     if restamped is None or len(restamped[1]) > room:
         return False
     data, ids = restamped
-    stream.ids.saw(ids, original)
+    stream.ids.saw(ids, block)
     delivery.deliver(session, stream, data, len(ids))
     return True
+
+
+def _with_token(stream: Stream, block: bytes) -> bytes | None:
+    """The block with the client's token put back; None unless it holds only notifications, and no
+    token but the stream's own."""
+    if b'"id"' in block or (stream.generation.asked and b'"requestId"' in block):
+        return None  # a response or question; a question that is given up
+    if b"\\u00" in block and _ESCAPED_KEY.search(block) is not None:
+        return None
+    tokens = stream.token_back
+    count = 0 if tokens is None else block.count(tokens[0])
+    if tokens is None or not count:
+        return None if _TOKEN in block else block
+    if count != block.count(_TOKEN) or stream.owed[0].state is not OwedState.OPEN:
+        return None
+    if not stream.is_usual_sought:
+        stream.is_usual_sought = True
+        stream.usual = usual.learn(block, tokens, stream.owed[0].token_stamp or b"")
+    return block.replace(*tokens)
 
 
 def _is_epoch_usual(session: Session, stream: Stream, block: bytes) -> bool:

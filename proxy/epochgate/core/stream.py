@@ -28,6 +28,7 @@ from epochgate.core.states import (
     UpInput,
     impossible,
 )
+from epochgate.core.usual import Usual
 from epochgate.core.verdict import Ruling
 
 
@@ -142,6 +143,7 @@ class Stream:
         "is_request",
         "is_resume_counted",
         "is_stalled",
+        "is_usual_sought",
         "journal",
         "kind",
         "last_attached_at",
@@ -162,6 +164,7 @@ class Stream:
         "successor",
         "token_back",
         "up",
+        "usual",
         "void_reason",
         "withheld",
     )
@@ -211,6 +214,8 @@ class Stream:
         self.relayed = 0
         # The anchored progress token as it comes and as it goes on, of a stream with one request.
         self.token_back: tuple[bytes, bytes] | None = None
+        self.usual: Usual | None = None  # how the server writes its progress
+        self.is_usual_sought = False
 
         self.void_reason: Ruling | None = None
         self.is_not_run = False
