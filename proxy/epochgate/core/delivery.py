@@ -249,7 +249,7 @@ def end_leg(session: Session, stream: Stream, *, is_answered: bool = False) -> N
 
 def clear_timers(session: Session, stream: Stream) -> None:
     for name in _STREAM_TIMERS:
-        of_name = session.timers[name]
+        of_name = session.timers.get(name)
         if of_name:
             of_name.pop(stream.handle, None)
 

@@ -51,7 +51,7 @@ class Journal:
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
-        self._entries: deque[Entry] = deque()
+        self._entries: deque[Entry] | tuple[()] = ()  # a deque from the first entry on: it is large
         self.size = 0
         self.evicted_to = 0  # positions below are no longer kept
         self.written_to = 0  # positions below were written to some leg
@@ -63,6 +63,8 @@ class Journal:
 
     def append(self, entry: Entry) -> bool:
         """Keep an entry; whether this journal's budget, or a wider one, is exceeded by it."""
+        if isinstance(self._entries, tuple):
+            self._entries = deque()
         self._entries.append(entry)
         size = len(entry.data)
         self.size += size
@@ -80,7 +82,7 @@ class Journal:
         Undelivered events stay (R13). Returns whether anything was evicted.
         """
         has_evicted = False
-        while self.size > limit and self._entries:
+        while self.size > limit and self._entries and not isinstance(self._entries, tuple):
             oldest = self._entries[0]
             if oldest.first + oldest.events > self.written_to:
                 break
@@ -93,7 +95,7 @@ class Journal:
     def clear(self) -> None:
         for entry in self._entries:
             self._release(entry)
-        self._entries.clear()
+        self._entries = ()
 
     def after(self, position: int) -> list[bytes]:
         """What was journalled behind `position` (-1: everything), as writable blocks."""

@@ -65,6 +65,58 @@ Done = Callable[[Outcome], None]
 class Session:
     """One client session. `entropy` must be unpredictable: stamps and blocks come from it (R15, R36)."""
 
+    __slots__ = (
+        "_deferred",
+        "_durable",
+        "accepted",
+        "asking",
+        "block_owners",
+        "blocks",
+        "budget",
+        "client_version",
+        "current",
+        "drain_until",
+        "entropy",
+        "exchanges",
+        "finished",
+        "generations",
+        "has_changed_roots",
+        "has_initialized",
+        "has_new_deadline",
+        "heal",
+        "heals_at",
+        "initialize",
+        "initialize_result_raw",
+        "is_taken",
+        "is_volatile",
+        "last_head",
+        "legs",
+        "list_cursors",
+        "log_level",
+        "now",
+        "number",
+        "open_deletes",
+        "opened",
+        "opening",
+        "pending_mark",
+        "policy",
+        "prelude",
+        "question_tokens",
+        "questions",
+        "running",
+        "standalone",
+        "state",
+        "steps",
+        "streams",
+        "subscriptions",
+        "target",
+        "timers",
+        "tombstones",
+        "tools",
+        "touched_at",
+        "visible_id",
+    )
+
     def __init__(
         self,
         policy: Policy,
@@ -122,7 +174,7 @@ class Session:
         self.opened: set[int] = set()  # of these, exchanges whose answer is begun
         self.opening: opening.Opening | None = None
         self.legs: dict[int, Stream | Inquiry | opening.Opening] = {}
-        self.timers: dict[str, dict[int, float]] = {name: {} for name in timers.NAMES}
+        self.timers: dict[str, dict[int, float]] = {}  # name (`timers.NAMES`) -> of what -> when
         self.touched_at = 0.0
         self.has_new_deadline = False  # some timer was set since the driver looked last
         self.drain_until: float | None = None
@@ -258,18 +310,19 @@ class Session:
     def touch(self) -> None:
         """The client was here: its idle limit begins anew, when its timer next looks."""
         self.touched_at = self.now
-        if 0 not in self.timers["idle"]:
+        if not self.has_timer("idle", 0):
             self.set_timer("idle", 0, self.policy.session_idle_s)
 
     def set_timer(self, name: str, of: int, after: float) -> None:
-        self.timers[name][of] = self.now + after
+        self.timers.setdefault(name, {})[of] = self.now + after
         self.has_new_deadline = True
 
     def clear_timer(self, name: str, of: int) -> None:
-        self.timers[name].pop(of, None)
+        if name in self.timers:
+            self.timers[name].pop(of, None)
 
     def has_timer(self, name: str, of: int) -> bool:
-        return of in self.timers[name]
+        return of in self.timers.get(name, ())
 
     def clear_all_timers(self) -> None:
         for of_name in self.timers.values():
