@@ -9,6 +9,7 @@ import socket
 import struct
 from dataclasses import dataclass, field
 
+DEADLINE_S = 30.0
 RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER on, 0 s: closing sends a reset, not an end
 
 
@@ -30,6 +31,7 @@ class Cutter:
         self._open: list[_Pair] = []
         self._all: list[_Pair] = []
         self._server: asyncio.Server | None = None
+        self._passed = asyncio.Condition()
 
     async def start(self) -> None:
         self._server = await asyncio.start_server(self._relay, "127.0.0.1", 0)
@@ -57,6 +59,15 @@ class Cutter:
         """What the group of `pattern` matched in the bytes from the server's side, case apart."""
         return [found for pair in self._all for found in re.findall(b"(?i)" + pattern, pair.down)]
 
+    async def wait_resumed(self) -> None:
+        """Wait until a stream that was resumed has had its first event. Raises `TimeoutError`."""
+
+        def is_so() -> bool:
+            return any(b"last-event-id:" in pair.up.lower() and b"\nid: " in pair.down for pair in self._all)
+
+        async with asyncio.timeout(DEADLINE_S), self._passed:
+            await self._passed.wait_for(is_so)
+
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self.target)
@@ -66,9 +77,23 @@ class Cutter:
         pair = _Pair((writer, up_writer))
         self._open.append(pair)
         self._all.append(pair)
-        await asyncio.gather(_pump(reader, up_writer, pair.up), _pump(up_reader, writer, pair.down))
+        await asyncio.gather(self._pump(reader, up_writer, pair.up), self._pump(up_reader, writer, pair.down))
         if pair in self._open:
             self._open.remove(pair)
+
+    async def _pump(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seen: bytearray
+    ) -> None:
+        with contextlib.suppress(OSError):
+            while data := await reader.read(1 << 16):
+                seen += data
+                writer.write(data)
+                await writer.drain()
+                async with self._passed:
+                    self._passed.notify_all()
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
 
 
 def _reset(end: asyncio.StreamWriter) -> None:
@@ -76,14 +101,3 @@ def _reset(end: asyncio.StreamWriter) -> None:
     if raw.fileno() != -1:  # else it is closed already
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET_ON_CLOSE)
         end.transport.abort()
-
-
-async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seen: bytearray) -> None:
-    with contextlib.suppress(OSError):
-        while data := await reader.read(1 << 16):
-            seen += data
-            writer.write(data)
-            await writer.drain()
-    writer.close()
-    with contextlib.suppress(OSError):
-        await writer.wait_closed()

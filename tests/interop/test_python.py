@@ -100,6 +100,7 @@ async def test_an_upstream_leg_that_broke_is_resumed_within_its_epoch(stage: Sta
     run = await _call_until_held(client)
 
     assert cutter.cut() > 0
+    await cutter.wait_resumed()  # what the SDK tells between its replay and its return to live is lost
     await server.order("release")
     result = await client.wait_result("a")
 

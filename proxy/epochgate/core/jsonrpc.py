@@ -29,6 +29,7 @@ from epochgate.core.jsontext import (
 from epochgate.core.jsontext import read_object as read_object  # part of what this module offers
 from epochgate.core.values import Value
 
+_SAFE_DIGITS = 15  # every integer of so many digits is safe
 SAFE_INTEGER = 2**53  # ids of this size and above are not exact in JavaScript
 
 _INTEGER = re.compile(rb"-?(?:0|[1-9][0-9]{0,15})")
@@ -347,6 +348,8 @@ def request(id: bytes, method: str, params: Mapping[str, object] | None) -> byte
 
 def id_type(id: bytes) -> IdType:
     """The type of this JSON text as an id (R36)."""
+    if id.isdigit() and len(id) <= _SAFE_DIGITS:
+        return IdType.INT
     if id[:1] == b'"':
         return IdType.STR
     is_safe = _INTEGER.fullmatch(id) is not None and abs(int(id)) < SAFE_INTEGER

@@ -129,7 +129,7 @@ def _can_be_stamped(session: Session, stream: Stream, message: Message) -> bool:
 def _draw(session: Session, generation: Generation, text: bytes) -> bytes:
     """A random value of the same JSON type that stands for nothing else in the generation (R36)."""
     while True:
-        if jsonrpc.id_type(text) is IdType.STR:
+        if text[:1] == b'"':
             drawn = b'"eg%032x"' % session.entropy(128)
         elif session.policy.stamp is Stamps.INTS_31:
             drawn = b"%d" % (_LEAST_INT_31 + session.entropy(64) % (2**31 - _LEAST_INT_31))

@@ -8,6 +8,7 @@ end the leg: nothing is left waiting for a reader.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -18,7 +19,7 @@ from aiohttp.streams import StreamReader
 from epochgate.core.events import LegEnd
 from epochgate.core.http import find
 from epochgate.shell.leg import Delimiter, Framing, Leg
-from epochgate.shell.sockets import is_readable, tune_transport
+from epochgate.shell.sockets import tune_transport, watch_readable
 
 # A reader that is emptied on every read needs no limit of its own: back-pressure is `Leg.pause`.
 _NO_LIMIT = 1 << 30
@@ -58,6 +59,7 @@ class LegConnection(asyncio.Protocol):
 
     __slots__ = (
         "_is_head",
+        "_is_readable",
         "_limits",
         "_loop",
         "_message",
@@ -79,15 +81,13 @@ class LegConnection(asyncio.Protocol):
         self._message: RawResponseMessage | None = None
         self._payload: StreamReader | None = None
         self._is_head = False
+        self._is_readable: Callable[[], bool] = lambda: True
         self.leg: Leg | None = None
         self.idle_since = 0.0
 
     def is_usable(self) -> bool:
         """Whether a request may be written: neither closing nor told anything unasked (W2)."""
-        if self.transport.is_closing():
-            return False
-        has_tls = self.transport.get_extra_info("ssl_object") is not None
-        return has_tls or not is_readable(self.transport)  # TLS has messages of its own, after the handshake
+        return not self.transport.is_closing() and not self._is_readable()
 
     def carry(self, leg: Leg, head: bytes, body: bytes | None, is_head: bool, within: float | None) -> None:
         """Write the request of `leg`. `is_head`: its answer has no body whatever it says."""
@@ -131,6 +131,9 @@ class LegConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         tune_transport(transport)
+        # TLS has messages of its own, after the handshake.
+        has_tls = transport.get_extra_info("ssl_object") is not None
+        self._is_readable = (lambda: False) if has_tls else watch_readable(transport)
         self._pool.opened(self)
 
     def data_received(self, data: bytes) -> None:

@@ -165,7 +165,8 @@ class Server(web.Server):
             return connection.refuse(refused.status)
         connection.begin(exchange)
         await self._handler(exchange)
-        await exchange.wait_done()
+        if exchange.is_open:
+            await exchange.wait_done()
         connection.finish(exchange)
         return exchange
 

@@ -119,6 +119,9 @@ def _append_hop(headers: Headers, peer: bytes, host: bytes, proto: bytes) -> Hea
     return tuple(kept)
 
 
+_ANONYMOUS = blake2s(digest_size=FINGERPRINT_BYTES).digest()
+
+
 def fingerprint(
     headers: Headers, target: bytes, credential_headers: Iterable[bytes] = CREDENTIAL_HEADERS
 ) -> bytes:
@@ -127,6 +130,8 @@ def fingerprint(
     `Authorization`, `Cookie`, the query of `target` and `credential_headers` (lower case).
     """
     wanted = (b"authorization", b"cookie", *credential_headers)
+    if b"?" not in target and fields(headers).keys().isdisjoint(wanted):
+        return _ANONYMOUS
     found = sorted(
         (wanted.index(lowered), value) for name, value in headers if (lowered := name.lower()) in wanted
     )

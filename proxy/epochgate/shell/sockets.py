@@ -10,6 +10,7 @@ import contextlib
 import select
 import socket
 import struct
+from collections.abc import Callable
 from typing import Protocol
 
 # An idle peer is probed after a minute and given up after another half (W6).
@@ -62,14 +63,15 @@ def tune_transport(transport: asyncio.BaseTransport) -> None:
         tune(sock)
 
 
-def is_readable(transport: asyncio.BaseTransport) -> bool:
-    """Whether bytes, an end or an error wait to be read: on an idle connection, the end (W2)."""
+def watch_readable(transport: asyncio.BaseTransport) -> Callable[[], bool]:
+    """Something that tells whether bytes, an end or an error wait to be read: on an idle connection,
+    the end (W2)."""
     sock = find_socket(transport)
     if sock is None:
-        return True
+        return lambda: True
     poll = select.poll()
     poll.register(sock.fileno(), select.POLLIN | select.POLLRDHUP)
-    return bool(poll.poll(0))
+    return lambda: bool(poll.poll(0))
 
 
 def is_peer_reading(transport: asyncio.BaseTransport) -> bool:
