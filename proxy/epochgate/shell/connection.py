@@ -58,11 +58,12 @@ class LegConnection(asyncio.Protocol):
     """One TCP connection to the upstream."""
 
     __slots__ = (
+        "_has_message",
         "_is_head",
+        "_is_last",
         "_is_readable",
         "_limits",
         "_loop",
-        "_message",
         "_parser",
         "_payload",
         "_pool",
@@ -78,7 +79,8 @@ class LegConnection(asyncio.Protocol):
         self._limits = limits
         self._loop = loop
         self._parser: HttpResponseParser | None = None
-        self._message: RawResponseMessage | None = None
+        self._has_message = False  # the answer's head came
+        self._is_last = True  # and says that nothing follows it on this connection
         self._payload: StreamReader | None = None
         self._is_head = False
         self._is_readable: Callable[[], bool] = lambda: True
@@ -93,7 +95,8 @@ class LegConnection(asyncio.Protocol):
         """Write the request of `leg`. `is_head`: its answer has no body whatever it says."""
         self.leg = leg
         self._is_head = is_head
-        self._message = None
+        self._has_message = False
+        self._is_last = True
         self._payload = None
         self._parser = HttpResponseParser(
             cast(BaseProtocol, self),  # it calls pause_reading and resume_reading of it, nothing else
@@ -166,10 +169,11 @@ class LegConnection(asyncio.Protocol):
     def _begin(self, message: RawResponseMessage, payload: StreamReader) -> None:
         if message.code < _FIRST_FINAL_STATUS:
             return  # an interim answer; 101, which ends the HTTP, is told by the parser
-        if self._message is not None:
+        if self._has_message:
             self.transport.abort()  # a second answer to one request; the first stands
             return
-        self._message = message
+        self._has_message = True
+        self._is_last = message.should_close
         self._payload = payload
         if self.leg is not None:
             self.leg.answered(message, self._framing(message))
@@ -194,10 +198,11 @@ class LegConnection(asyncio.Protocol):
             self._complete(self.leg)
 
     def _complete(self, leg: Leg) -> None:
-        message = self._message
         is_paused = leg.is_paused
         self.leg = None
-        if message is None or message.should_close or self.transport.get_write_buffer_size():
+        self._parser = None
+        self._payload = None
+        if self._is_last or self.transport.get_write_buffer_size():
             self.transport.abort()
         else:
             if is_paused:
@@ -217,7 +222,7 @@ class LegConnection(asyncio.Protocol):
             leg.ended(LegEnd.BROKEN, self._why_lost(exc))
 
     def _why_lost(self, exc: Exception | None) -> str:
-        if exc is not None or self._message is None or self._parser is None:
+        if exc is not None or not self._has_message or self._parser is None:
             return "reset"
         try:
             self._parser.feed_eof()

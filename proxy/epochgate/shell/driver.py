@@ -37,6 +37,25 @@ if TYPE_CHECKING:
 _SOON_S = 0.001  # a timer that fires this much early finds nothing due and is set again
 
 
+class _Client:
+    """The moods of one exchange's client, told to its driver."""
+
+    __slots__ = ("_driver", "_exchange")
+
+    def __init__(self, driver: Driver, exchange: int) -> None:
+        self._driver = driver
+        self._exchange = exchange
+
+    def left(self) -> None:
+        self._driver.client_left(self._exchange)
+
+    def stalled(self) -> None:
+        self._driver.feed(ClientStalled(self._exchange))
+
+    def drained(self) -> None:
+        self._driver.feed(ClientDrained(self._exchange))
+
+
 class Driver:
     """One session with its open exchanges, legs and timer. Also the sink of its legs."""
 
@@ -76,12 +95,13 @@ class Driver:
         """Take a client's request; the core answers it in its own time."""
         self._exchanges[exchange.id] = exchange
         self.told[exchange.id] = []
-        exchange.on_left = lambda: self._client_left(exchange.id)
-        exchange.on_stalled = lambda: self.feed(ClientStalled(exchange.id))
-        exchange.on_drained = lambda: self.feed(ClientDrained(exchange.id))
+        client = _Client(self, exchange.id)
+        exchange.on_left = client.left
+        exchange.on_stalled = client.stalled
+        exchange.on_drained = client.drained
         self.feed(event)
 
-    def _client_left(self, exchange: int) -> None:
+    def client_left(self, exchange: int) -> None:
         self._exchanges.pop(exchange, None)
         self.feed(ClientLeft(exchange))
 

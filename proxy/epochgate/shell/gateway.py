@@ -40,6 +40,28 @@ _MAX_SHARED_PAIRS = 4096  # what clients have in common is far less
 _RETRY_AFTER: Headers = ((b"Retry-After", b"5"),)
 
 
+class _Way:
+    """How a request goes: to a session, past the guard with these headers, or it was answered."""
+
+    __slots__ = ("driver", "relayed", "traffic")
+
+    def __init__(
+        self, traffic: TrafficClass, driver: Driver | None = None, relayed: Headers | None = None
+    ) -> None:
+        self.traffic = traffic
+        self.driver = driver
+        self.relayed = relayed
+
+    def told_of(self, exchange: int) -> tuple[TrafficClass, str, list[str]]:
+        """The class, the session's label and the verdicts for the log line of an exchange that is over."""
+        if self.driver is None:
+            return self.traffic, "", []
+        told = self.driver.told.pop(exchange, [])
+        if not self.driver.label:  # an `initialize` that opened no session
+            return TrafficClass.PLAIN, "", told
+        return self.traffic, self.driver.label, told
+
+
 class Gateway:
     """All sessions of the process, and what passes beside them."""
 
@@ -93,44 +115,53 @@ class Gateway:
         self._is_empty.clear()
         try:
             body = read_body(exchange.body) if exchange.method == b"POST" else None
-            traffic, session, told = await self._answer(exchange, body)
+            way = self._find_way(exchange, body)
+            if way.relayed is not None:
+                await self._relay(exchange, way.relayed)
+            elif exchange.is_open:
+                await exchange.wait_done()
         finally:
             self._open_exchanges -= 1
             if not self._open_exchanges:
                 self._is_empty.set()
         method = method_label(exchange.method.decode("latin-1"), body)
         seconds = time.perf_counter() - began
+        traffic, session, told = way.told_of(exchange.id)
         self.observer.request_ended(traffic.value, method, exchange.status, seconds, session, told)
 
-    async def _answer(self, exchange: Exchange, body: Body | None) -> tuple[TrafficClass, str, list[str]]:
+    def _find_way(self, exchange: Exchange, body: Body | None) -> _Way:
+        """Decide by class and session; what is guarded is in its session's hands afterwards."""
         headers = request_headers(exchange.raw_headers)
         key = self._key(exchange, headers)
         driver = None if key is None else self._sessions.get(key)
         intake = classify(exchange.method, headers, body, driver is not None, self._stateless)
         match intake:
             case Intake.IN_SESSION if driver is not None:
-                return await self._in_session(exchange, headers, body, driver)
+                self._admit(exchange, headers, body, driver)
+                return _Way(TrafficClass.SESSION, driver)
+            case Intake.OPENING if len(self._sessions) >= self._settings.max_sessions:
+                exchange.respond(503, (*_TEXT, *_RETRY_AFTER), _TOO_MANY_SESSIONS)
+                return _Way(TrafficClass.PLAIN)
             case Intake.OPENING:
-                return await self._open(exchange, headers, body)
+                opening = self._open(exchange)
+                self._admit(exchange, headers, body, opening)
+                return _Way(TrafficClass.SESSION, opening)
             case Intake.UNKNOWN_RESUME:
                 exchange.respond(404, _TEXT, _SESSION_NOT_FOUND)
             case Intake.UNKNOWN_SESSION if self._settings.unknown_sessions is UnknownSessions.REFUSE:
                 exchange.respond(404, _TEXT, _SESSION_NOT_FOUND)
             case _:
-                forwarded = self._forwarded(exchange, headers)
-                relayed = await relay(
-                    exchange, self.upstream, forwarded, next(self._relay_legs), self._host(exchange)
-                )
-                if relayed.error:
-                    self.observer.saw("", UpstreamFailed(relayed.error))
-        return intake.traffic_class, "", []
+                return _Way(intake.traffic_class, relayed=self._forwarded(exchange, headers))
+        return _Way(intake.traffic_class)
 
-    async def _open(
-        self, exchange: Exchange, headers: Headers, body: Body | None
-    ) -> tuple[TrafficClass, str, list[str]]:
-        if len(self._sessions) >= self._settings.max_sessions:
-            exchange.respond(503, (*_TEXT, *_RETRY_AFTER), _TOO_MANY_SESSIONS)
-            return TrafficClass.PLAIN, "", []
+    async def _relay(self, exchange: Exchange, headers: Headers) -> None:
+        leg = next(self._relay_legs)
+        relayed = await relay(exchange, self.upstream, headers, leg, self._host(exchange))
+        if relayed.error:
+            self.observer.saw("", UpstreamFailed(relayed.error))
+
+    def _open(self, exchange: Exchange) -> Driver:
+        """A driver for the session that an `initialize` may open."""
         budget = Budget(self._policy.journal_session_bytes, self._journals)
         path = exchange.target.partition(b"?")[0]
         core = Session(
@@ -142,12 +173,9 @@ class Gateway:
         )
         driver = Driver(self, core, self._host(exchange))
         self._opening.add(driver)
-        answer = await self._in_session(exchange, headers, body, driver)
-        return answer if driver.label else (TrafficClass.PLAIN, "", answer[2])
+        return driver
 
-    async def _in_session(
-        self, exchange: Exchange, headers: Headers, body: Body | None, driver: Driver
-    ) -> tuple[TrafficClass, str, list[str]]:
+    def _admit(self, exchange: Exchange, headers: Headers, body: Body | None, driver: Driver) -> None:
         head = RequestHead(
             exchange.target,
             self._shared(self._forwarded(exchange, headers)),
@@ -156,8 +184,6 @@ class Gateway:
         event = _event(exchange, head, body)
         exchange.let_go()
         driver.admit(exchange, event)
-        await exchange.wait_done()
-        return TrafficClass.SESSION, driver.label, driver.told.pop(exchange.id, [])
 
     def register(self, driver: Driver, visible_id: bytes) -> None:
         """The session has an id: requests that name it are its own from now on."""
