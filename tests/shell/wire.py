@@ -268,6 +268,12 @@ class Heard:
         self.reads.append(data)
         self.on_read()
 
+    def leg_whole(self, leg: int, status: int, headers: Headers, reason: bytes, body: bytes) -> None:
+        self.leg_answered(leg, status, headers, reason)
+        if body:
+            self.leg_read(leg, body)
+        self.leg_ended(leg, LegEnd.CLEAN, "")
+
     def leg_ended(self, leg: int, end: LegEnd, error: str) -> None:
         assert self.end is None
         self.end = (end, error)

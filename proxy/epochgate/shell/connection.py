@@ -175,8 +175,15 @@ class LegConnection(asyncio.Protocol):
         self._has_message = True
         self._is_last = message.should_close
         self._payload = payload
-        if self.leg is not None:
-            self.leg.answered(message, self._framing(message))
+        if self.leg is None:
+            return
+        framing = self._framing(message)
+        if payload.is_eof():
+            leg, body = self.leg, payload.read_nowait()
+            self._let_go(leg)
+            leg.whole(message, framing, body)
+        else:
+            self.leg.answered(message, framing)
 
     def _framing(self, message: RawResponseMessage) -> Framing:
         text = find(message.raw_headers, b"content-length")
@@ -198,6 +205,11 @@ class LegConnection(asyncio.Protocol):
             self._complete(self.leg)
 
     def _complete(self, leg: Leg) -> None:
+        self._let_go(leg)
+        leg.ended(LegEnd.CLEAN)
+
+    def _let_go(self, leg: Leg) -> None:
+        """The answer is complete: the connection may carry the next request, if it lives on."""
         is_paused = leg.is_paused
         self.leg = None
         self._parser = None
@@ -208,7 +220,6 @@ class LegConnection(asyncio.Protocol):
             if is_paused:
                 self.transport.resume_reading()
             self._pool.idled(self)
-        leg.ended(LegEnd.CLEAN)
 
     def _fail(self, error: str) -> None:
         leg, self.leg = self.leg, None

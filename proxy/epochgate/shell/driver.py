@@ -168,6 +168,13 @@ class Driver:
         if self._events or self.core.has_new_deadline:
             self._go_on()
 
+    def leg_whole(self, leg: int, status: int, headers: Headers, reason: bytes, body: bytes) -> None:
+        self._legs.pop(leg, None)
+        self._events.append(LegAnswered(leg, status, headers, reason))
+        if body:
+            self._events.append(LegRead(leg, body))
+        self.feed(LegEnded(leg, LegEnd.CLEAN))
+
     def leg_ended(self, leg: int, end: LegEnd, error: str) -> None:
         self._legs.pop(leg, None)
         is_closed = end is LegEnd.BROKEN and not error  # only that a close-delimited body ended

@@ -31,6 +31,9 @@ class LegSink(Protocol):
     def leg_read(self, leg: int, data: bytes) -> None:
         """Body bytes, one call per read of the socket."""
 
+    def leg_whole(self, leg: int, status: int, headers: Headers, reason: bytes, body: bytes) -> None:
+        """An answer that came whole in one read: its head, its body and a clean end, the last call."""
+
     def leg_ended(self, leg: int, end: LegEnd, error: str) -> None:
         """The last call of a leg.
 
@@ -141,6 +144,14 @@ class Leg:
         self._clear_timer()
         reason = message.reason.encode("utf-8", "surrogateescape")
         self._sink.leg_answered(self.number, message.code, answer_headers(message.raw_headers), reason)
+
+    def whole(self, message: RawResponseMessage, framing: Framing, body: bytes) -> None:
+        """Tell the sink an answer that is over already."""
+        sink, self.framing = self._sink, framing
+        self.over()
+        if sink is not None:
+            reason = message.reason.encode("utf-8", "surrogateescape")
+            sink.leg_whole(self.number, message.code, answer_headers(message.raw_headers), reason, body)
 
     def read(self, data: bytes) -> None:
         if self._sink is not None:

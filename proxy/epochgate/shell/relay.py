@@ -78,6 +78,12 @@ class _Pump:
     def leg_read(self, leg: int, data: bytes) -> None:
         self._exchange.write(data)
 
+    def leg_whole(self, leg: int, status: int, headers: Headers, reason: bytes, body: bytes) -> None:
+        self.leg_answered(leg, status, headers, reason)
+        if body:
+            self.leg_read(leg, body)
+        self.leg_ended(leg, LegEnd.CLEAN, "")
+
     def leg_ended(self, leg: int, end: LegEnd, error: str) -> None:
         self.error = error
         if end is LegEnd.CLEAN or (self.status is not None and not error):
