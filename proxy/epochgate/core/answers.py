@@ -20,7 +20,6 @@ from epochgate.core import (
     restarting,
     sending,
     silence,
-    sse,
     standalone,
 )
 from epochgate.core.axes import AnswerEvidence, Leg, Match, Named, Shape, Time
@@ -75,7 +74,7 @@ def _post_answered(session: Session, stream: Stream, answer: Answer) -> None:
     if http.media_type(answer.headers) != b"text/event-stream":
         return
     answer.is_sse = True
-    stream.framer = sse.Framer()
+    stream.begin_sse()
     stream.leg_kind = Leg.UNBROKEN
     session.move_stream(stream, UpInput.STREAM_OPENED)
     stream.failing_since = None

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from epochgate.core import (
     clientleg,
     silence,
-    sse,
 )
 from epochgate.core.states import Up, UpInput
 from epochgate.core.stream import Stream
@@ -49,7 +48,7 @@ def send_resume(session: Session, stream: Stream) -> None:
     if stream.failing_since is None:
         stream.failing_since = session.now
     stream.answer = None
-    stream.framer = sse.Framer()
+    stream.begin_sse()
     stream.header_epoch = None
     head = session.head_for(stream)
     headers = headers_of_get(head, stream.generation, stream.ids.last)

@@ -79,7 +79,7 @@ def _send(session: Session, stream: Stream) -> None:
     stream.answer = None
     stream.leg_kind = Leg.UNBROKEN
     stream.header_epoch = None
-    stream.framer = sse.Framer()
+    stream.begin_sse()
     headers = headers_of_get(session.head_for(stream), stream.generation, None)
     stream.leg = session.send(stream, b"GET", stream.head, headers, None)
 

@@ -113,6 +113,11 @@ class Answer:
         return b"".join(self.chunks)
 
 
+# What stands in a stream before its first SSE answer: most calls are answered by JSON.
+_NO_FRAMER = Framer()
+_NO_IDS = EventIds()
+
+
 class Stream:
     """One stream, from the POST or GET that began it until it is forgotten."""
 
@@ -190,8 +195,8 @@ class Stream:
         self.is_resume_counted = False  # the resume of this leg was counted, at its first relay
         self.is_leg_paused = False
         self.header_epoch: bytes | None = None
-        self.framer = Framer()
-        self.ids = EventIds()
+        self.framer = _NO_FRAMER
+        self.ids = _NO_IDS
         self.announced_retry_ms: int | None = None  # `retry:` on the last block of this leg
         self.poll_retry_ms: int | None = None
         self.has_unproven_poll = False
@@ -270,6 +275,12 @@ class Stream:
         while stream.successor is not None:
             stream = stream.successor
         return stream
+
+    def begin_sse(self) -> None:
+        """An SSE answer begins on a fresh leg of this stream; ids seen before stay known."""
+        self.framer = Framer()
+        if self.ids is _NO_IDS:
+            self.ids = EventIds()
 
     def move(self, event: UpInput) -> None:
         """The one place where the upstream half changes."""

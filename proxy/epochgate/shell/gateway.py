@@ -176,11 +176,11 @@ class Gateway:
         return driver
 
     def _admit(self, exchange: Exchange, headers: Headers, body: Body | None, driver: Driver) -> None:
-        head = RequestHead(
-            exchange.target,
-            self._shared(self._forwarded(exchange, headers)),
-            fingerprint(headers, exchange.target, self._credentials),
-        )
+        forwarded = self._forwarded(exchange, headers)
+        if exchange.method != b"POST" or driver.key is None:  # a head that is held for long
+            forwarded = self._shared(forwarded)
+        caller = fingerprint(headers, exchange.target, self._credentials)
+        head = RequestHead(exchange.target, forwarded, caller)
         event = _event(exchange, head, body)
         exchange.let_go()
         driver.admit(exchange, event)
