@@ -25,7 +25,7 @@ from epochgate.core import (
 from epochgate.core.axes import AnswerEvidence, Leg, Match, Named, Shape, Time
 from epochgate.core.commands import Judged, OpenAnswer, UpstreamFailed, Write
 from epochgate.core.errors import OUTCOME_UNKNOWN
-from epochgate.core.events import LegEnd
+from epochgate.core.events import LegCompleted, LegEnd
 from epochgate.core.http import Headers
 from epochgate.core.scan import TopLevelReplacer
 from epochgate.core.states import ClientHalf, ClientInput, Up, UpInput
@@ -61,6 +61,30 @@ def answered(
         standalone.answered(session, stream)
     else:
         _post_answered(session, stream, answer)
+
+
+def may_complete(session: Session, stream: Stream, event: LegCompleted) -> bool:
+    """Whether an answer that came whole is the whole answer to a POST, and no stream."""
+    return (
+        stream.up is Up.SENT
+        and stream.is_request
+        and len(event.body) <= session.policy.max_json_buffer_bytes
+        and http.media_type(event.headers) != b"text/event-stream"
+    )
+
+
+def completed(session: Session, stream: Stream, event: LegCompleted) -> None:
+    """A POST was answered whole, in one read."""
+    stream.leg = None
+    stream.is_leg_paused = False
+    stream.last_read_at = session.now
+    answer = Answer(event.status, event.headers, [event.body], len(event.body), reason=event.reason)
+    stream.answer = answer
+    if 200 <= event.status < 300:
+        stream.generation.last_sign_of_life = session.now
+        _post_answered(session, stream, answer)
+    if stream.up is Up.SENT:
+        _complete(session, stream, answer)
 
 
 def _post_answered(session: Session, stream: Stream, answer: Answer) -> None:

@@ -92,6 +92,16 @@ class LegRead(Value, frozen=True):
     data: bytes
 
 
+class LegCompleted(Value, frozen=True):
+    """An answer that came whole in one read: its head, its body, and a clean end."""
+
+    leg: int
+    status: int
+    headers: Headers
+    body: bytes
+    reason: bytes | None = None
+
+
 class LegEnded(Value, frozen=True):
     """The last event of a leg; nothing follows it, nor comes after `CloseLeg`."""
 
@@ -130,6 +140,7 @@ Event = (
     | ClientDrained
     | LegAnswered
     | LegRead
+    | LegCompleted
     | LegEnded
     | Persisted
     | Fenced

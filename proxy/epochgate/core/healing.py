@@ -29,7 +29,7 @@ from epochgate.core.inquiry import Outcome
 from epochgate.core.policy import Stamps
 from epochgate.core.states import SessionInput, SessionState, Up
 from epochgate.core.stream import Restart, Stream
-from epochgate.core.upward import anchor_token, back_off, stamp_again
+from epochgate.core.upward import back_off, stamp_again
 
 if TYPE_CHECKING:
     from epochgate.core.session import Session
@@ -200,7 +200,6 @@ def release(session: Session, stream: Stream) -> None:
     stream.generation = session.current
     states = [owed.state for owed in stream.owed]
     stream.owed = [stamp_again(session, stream, owed) for owed in stream.owed]
-    anchor_token(stream, stream.owed)
     for owed, state in zip(stream.owed, states, strict=True):
         owed.state = state
     stream.failing_since = None

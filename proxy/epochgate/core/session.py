@@ -37,6 +37,8 @@ from epochgate.core.events import (
     Fenced,
     GetArrived,
     LegAnswered,
+    LegCompleted,
+    LegEnd,
     LegEnded,
     LegRead,
     Persisted,
@@ -56,6 +58,8 @@ from epochgate.core.states import SESSION, SessionInput, SessionState, UpInput, 
 from epochgate.core.stream import Kind, Restart, Stream
 from epochgate.core.upward import headers_of_own_post
 
+_NEVER = float("inf")
+
 Entropy = Callable[[int], int]
 """Given a number of bits, a random integer of so many bits."""
 
@@ -68,6 +72,7 @@ class Session:
     __slots__ = (
         "_deferred",
         "_durable",
+        "_told_deadline",
         "accepted",
         "asking",
         "block_owners",
@@ -176,7 +181,8 @@ class Session:
         self.legs: dict[int, Stream | Inquiry | opening.Opening] = {}
         self.timers: dict[str, dict[int, float]] = {}  # name (`timers.NAMES`) -> of what -> when
         self.touched_at = 0.0
-        self.has_new_deadline = False  # some timer was set since the driver looked last
+        self.has_new_deadline = False  # one is due before what `next_deadline` said last
+        self._told_deadline = _NEVER
         self.drain_until: float | None = None
         self.open_deletes = 0
         self._deferred: list[Callable[[], None]] = []
@@ -196,6 +202,8 @@ class Session:
         match event:
             case LegRead(leg, data):
                 return self.read(leg, data, now)
+            case LegCompleted():
+                self._leg_completed(event)
             case LegAnswered():
                 self._leg_answered(event)
             case LegEnded():
@@ -226,6 +234,13 @@ class Session:
     def read(self, leg: int, data: bytes, now: float) -> list[Step]:
         """`handle` for the event that comes most: one read of a leg."""
         self.now = now
+        self.read_leg(leg, data)
+        if self.finished:
+            return self._take_steps()
+        steps, self.steps = self.steps, []
+        return steps
+
+    def read_leg(self, leg: int, data: bytes) -> None:
         use = self.legs.get(leg)
         if isinstance(use, Stream):
             answers.read(self, use, data)
@@ -233,10 +248,6 @@ class Session:
             self._settle(leg, use, use.read(data))
         elif use is not None:
             opening.read(self, use, data)
-        if self.finished:
-            return self._take_steps()
-        steps, self.steps = self.steps, []
-        return steps
 
     def _take_steps(self) -> list[Step]:
         while self.finished:
@@ -246,7 +257,9 @@ class Session:
 
     def next_deadline(self) -> float | None:
         """When `DeadlineReached` is wanted next, on the clock of `now`; None: not at all."""
-        return min([min(of.values()) for of in self.timers.values() if of], default=None)
+        self.has_new_deadline = False
+        self._told_deadline = min([min(of.values()) for of in self.timers.values() if of], default=_NEVER)
+        return None if self._told_deadline == _NEVER else self._told_deadline
 
     # --- what the modules build on --------------------------------------------------------------
 
@@ -314,8 +327,10 @@ class Session:
             self.set_timer("idle", 0, self.policy.session_idle_s)
 
     def set_timer(self, name: str, of: int, after: float) -> None:
-        self.timers.setdefault(name, {})[of] = self.now + after
-        self.has_new_deadline = True
+        at = self.now + after
+        self.timers.setdefault(name, {})[of] = at
+        if at < self._told_deadline:
+            self.has_new_deadline = True
 
     def clear_timer(self, name: str, of: int) -> None:
         if name in self.timers:
@@ -420,6 +435,17 @@ class Session:
                 opening.answered(self, attempt, event.status, event.headers, event.reason)
             case None:
                 pass  # dropped while the answer was on its way
+
+    def _leg_completed(self, event: LegCompleted) -> None:
+        use = self.legs.get(event.leg)
+        if isinstance(use, Stream) and answers.may_complete(self, use, event):
+            del self.legs[event.leg]
+            answers.completed(self, use, event)
+            return
+        self._leg_answered(LegAnswered(event.leg, event.status, event.headers, event.reason))
+        if event.body:
+            self.read_leg(event.leg, event.body)
+        self._leg_ended(LegEnded(event.leg, LegEnd.CLEAN))
 
     def _leg_ended(self, event: LegEnded) -> None:
         match self.legs.pop(event.leg, None):

@@ -281,6 +281,10 @@ class Stream:
         self.framer = Framer()
         if self.ids is _NO_IDS:
             self.ids = EventIds()
+        only = self.owed[0] if len(self.owed) == 1 else None
+        if only is not None and only.token_stamp is not None and only.message.token is not None:
+            key = b'"progressToken":'
+            self.token_back = (key + only.token_stamp, key + only.message.token)
 
     def move(self, event: UpInput) -> None:
         """The one place where the upstream half changes."""

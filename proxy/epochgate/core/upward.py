@@ -78,17 +78,7 @@ def _in_session(headers: Headers, generation: Generation) -> Headers:
 
 def make_owed(session: Session, stream: Stream, messages: tuple[Message, ...]) -> list[Owed]:
     """What a POST's requests are owed, each under stamps of its own in the stream's generation."""
-    owed = [_stamp(session, stream, message) for message in messages]
-    anchor_token(stream, owed)
-    return owed
-
-
-def anchor_token(stream: Stream, owed: list[Owed]) -> None:
-    """Prepare the search for the progress token of a stream's only request (design, 15)."""
-    stream.token_back = None
-    if len(owed) == 1 and owed[0].token_stamp is not None and owed[0].message.token is not None:
-        key = b'"progressToken":'
-        stream.token_back = (key + owed[0].token_stamp, key + owed[0].message.token)
+    return [_stamp(session, stream, message) for message in messages]
 
 
 def stamp_again(session: Session, stream: Stream, owed: Owed) -> Owed:

@@ -19,6 +19,7 @@ from epochgate.core.events import (
     Event,
     Fenced,
     LegAnswered,
+    LegCompleted,
     LegEnd,
     LegEnded,
     LegRead,
@@ -170,10 +171,7 @@ class Driver:
 
     def leg_whole(self, leg: int, status: int, headers: Headers, reason: bytes, body: bytes) -> None:
         self._legs.pop(leg, None)
-        self._events.append(LegAnswered(leg, status, headers, reason))
-        if body:
-            self._events.append(LegRead(leg, body))
-        self.feed(LegEnded(leg, LegEnd.CLEAN))
+        self.feed(LegCompleted(leg, status, headers, body, reason))
 
     def leg_ended(self, leg: int, end: LegEnd, error: str) -> None:
         self._legs.pop(leg, None)
@@ -275,7 +273,6 @@ class Driver:
     def _set_timer(self) -> None:
         if not self.core.has_new_deadline:
             return
-        self.core.has_new_deadline = False
         at = self.core.next_deadline()
         if at is None:
             return
