@@ -10,6 +10,7 @@ from epochgate.core import jsonrpc, progress
 from epochgate.core.axes import Claim
 from epochgate.core.evidence import Reading
 from epochgate.core.stream import Owed
+from epochgate.core.verdict import judge
 from tests.core.messages import Json, notification
 from tests.core.verdict_cases import MESSAGE
 
@@ -21,7 +22,7 @@ def owed(seen: float | None, total: float | None) -> Owed:
 
 def reading(params: dict[str, Json], of: Owed | None) -> Reading:
     raw = json.dumps(notification("notifications/progress", {"progressToken": 34, **params})).encode()
-    return Reading(jsonrpc.read_message(raw), Claim.PROGRESS, of, None, MESSAGE)
+    return Reading(jsonrpc.read_message(raw), Claim.PROGRESS, of, None, judge(MESSAGE))
 
 
 @pytest.mark.parametrize(

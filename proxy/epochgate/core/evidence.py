@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 from epochgate.core import epoch, jsonrpc, sse
-from epochgate.core.axes import Asked, Before, Claim, IdStep, Leg, MessageEvidence, Size
+from epochgate.core.axes import Asked, Before, Claim, IdStep, Leg, Match, MessageEvidence, Size
 from epochgate.core.generation import Generation, Stamped
 from epochgate.core.jsonrpc import Kind, Message
 from epochgate.core.stream import Owed, OwedState, Stream
@@ -18,34 +19,35 @@ if TYPE_CHECKING:
 
 
 class Reading(Value, frozen=True):
-    """A message, what it claims, the request it names if any, and the evidence about it."""
+    """A message, what it claims, the request it names if any, the epoch it states, and its ruling."""
 
     message: Message
     claim: Claim
     owed: Owed | None
     stated: bytes | None
-    evidence: MessageEvidence
+    ruling: Ruling
 
 
 def read(session: Session, stream: Stream, message: Message, event: sse.Event | None) -> Reading:
-    """The evidence of one message; `event` is None for a JSON answer."""
+    """Weigh one message; `event` is None for a JSON answer."""
     claim, owed = _claim(stream, message)
     captured = stream.generation.epoch
     stated = epoch.stated_in(message.raw, session.policy.epoch_keys) if captured.is_captured else None
-    evidence = MessageEvidence(
-        leg=stream.leg_kind,
-        size=Size.FITS,
-        claim=claim,
-        epoch=epoch.compare(captured, stated, stream.header_epoch),
-        asked=_asked(stream.generation, claim, message),
-        step=_step(stream, event),
-        before=Before.SOMETHING if stream.relayed else Before.NOTHING,
+    ruling = _judge(
+        stream.leg_kind,
+        claim,
+        epoch.compare(captured, stated, stream.header_epoch),
+        _asked(stream.generation, claim, message),
+        _step(stream, event),
+        Before.SOMETHING if stream.relayed else Before.NOTHING,
     )
-    return Reading(message, claim, owed, stated, evidence)
+    return Reading(message, claim, owed, stated, ruling)
 
 
-def rule(reading: Reading) -> Ruling:
-    return judge(reading.evidence)
+@cache
+def _judge(leg: Leg, claim: Claim, match: Match, asked: Asked, step: IdStep, before: Before) -> Ruling:
+    """`judge`, without making the same evidence again for every message."""
+    return judge(MessageEvidence(leg, Size.FITS, claim, match, asked, step, before))
 
 
 def learn(stream: Stream, event: sse.Event) -> None:
@@ -125,7 +127,7 @@ def _claim_of_progress(stream: Stream, token: bytes) -> tuple[Claim, Owed | None
 
 
 def _is_retired(stream: Stream, text: bytes) -> bool:
-    return jsonrpc.stamp_key(text) in stream.generation.retired
+    return stream.generation.is_retired(jsonrpc.stamp_key(text))
 
 
 def _find(table: dict[bytes, Stamped], text: bytes) -> Stamped | None:

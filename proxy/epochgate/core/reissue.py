@@ -92,11 +92,8 @@ class Tools:
     """What is known of the server's tools. `is_annotating`: it annotates at least one of them."""
 
     hints: Mapping[str, Hint] = field(default_factory=dict)
+    is_annotating: bool = False
     _pages: dict[str, Hint] = field(default_factory=dict)
-
-    @property
-    def is_annotating(self) -> bool:
-        return any(hint.is_stated for hint in self.hints.values())
 
     def add_page(self, result: bytes, is_first: bool) -> str | None:
         """Take one page of `tools/list`; the cursor of the next, or None after the last one.
@@ -113,6 +110,7 @@ class Tools:
         for tool in page.tools:
             self._pages[tool.name] = _read_hint(tool.annotations)
         self.hints = self._pages
+        self.is_annotating = any(hint.is_stated for hint in self._pages.values())
         return page.next_cursor
 
 

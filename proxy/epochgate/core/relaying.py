@@ -177,7 +177,7 @@ def _take_message(session: Session, stream: Stream, event: sse.Event, out: _Outg
         event.data, (Message(event.data, Kind.INVALID),), is_batch=False
     )
     readings = [evidence.read(session, stream, message, event) for message in body.messages]
-    rulings = [evidence.rule(reading) for reading in readings]
+    rulings = [reading.ruling for reading in readings]
     ruling = min(rulings, key=lambda one: _WORST.index(one.verdict))
     stream.has_leg_event = stream.has_leg_event or stream.leg_kind is not Leg.UNBROKEN
     if ruling.verdict is Verdict.RESTART:
@@ -310,7 +310,7 @@ def complete_json(session: Session, stream: Stream, body: Body) -> Ruling | None
     has_drifted = False
     answered: set[bytes] = set()
     for reading in readings:
-        ruling = evidence.rule(reading)
+        ruling = reading.ruling
         if ruling.verdict is Verdict.RESTART:
             restarting.restart(session, stream, ruling, readings)
             return ruling
