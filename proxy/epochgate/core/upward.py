@@ -125,7 +125,7 @@ def _draw(session: Session, generation: Generation, text: bytes) -> bytes:
             drawn = b"%d" % (_LEAST_INT_31 + session.entropy(64) % (2**31 - _LEAST_INT_31))
         else:
             drawn = b"%d" % (_LEAST_INT + session.entropy(64) % (9 * _LEAST_INT))
-        key = jsonrpc.stamp_key(drawn)
+        key = drawn.strip(b'"')
         if key not in generation.stamps and key not in generation.tokens:
             return drawn
 

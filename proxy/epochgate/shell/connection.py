@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 from aiohttp.base_protocol import BaseProtocol
+from aiohttp.hdrs import CONTENT_LENGTH
 from aiohttp.http import HttpProcessingError, HttpResponseParser, RawResponseMessage
 from aiohttp.streams import StreamReader
 
 from epochgate.core.events import LegEnd
-from epochgate.core.http import find
 from epochgate.shell.leg import Delimiter, Framing, Leg
 from epochgate.shell.sockets import tune_transport, watch_readable
 
@@ -186,8 +186,8 @@ class LegConnection(asyncio.Protocol):
             self.leg.answered(message, framing)
 
     def _framing(self, message: RawResponseMessage) -> Framing:
-        text = find(message.raw_headers, b"content-length")
-        length = int(text) if text is not None and text.isdigit() else None
+        text = message.headers.get(CONTENT_LENGTH)
+        length = int(text) if text is not None and text.isdecimal() and text.isascii() else None
         if self._is_head or message.code in _WITHOUT_BODY:
             return Framing(Delimiter.NOTHING, length)
         if message.chunked:

@@ -178,7 +178,11 @@ class Server(web.Server):
         if refusal is not None:
             raise Refused(refusal)
         length = find(raw, b"content-length")
-        body = await self._read_body(request, connection, int(length or 0))
+        size = int(length or 0)
+        if request.content.is_eof() and size <= self.limits.body_bytes:
+            body = self._within_limit(request.content.read_nowait())  # it came with its head
+        else:
+            body = await self._read_body(request, connection, size)
         return Exchange(
             next(self._numbers),
             connection,
@@ -196,8 +200,6 @@ class Server(web.Server):
         content = request.content
         if length > self.limits.body_bytes:
             raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
-        if content.is_eof():
-            return self._within_limit(content.read_nowait())
         if request.version >= HttpVersion11 and find(request.raw_headers, b"expect") is not None:
             connection.write(CONTINUE)
         parts: list[bytes] = []
