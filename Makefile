@@ -12,7 +12,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 CHECKS := tests/core tests/properties $(filter-out tests/test_cli.py tests/test_benchmarks.py,$(wildcard tests/test_*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-long interop simulate bench lint peers lock format clean
+.PHONY: help demo test check test-long interop simulate bench lint docs peers lock format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ lint: $(READY)
 format: $(READY) ## format and sort imports
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
+
+docs: $(READY) ## write the pages that are generated from the code anew
+	@$(BIN)/python docs/generate.py
 
 peers: $(READY)
 	@$(BIN)/python -m tests.peers.install

@@ -56,7 +56,7 @@ def test_these_pages_are_generated(generator: ModuleType) -> None:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_generated_page_is_what_the_code_says(generator: ModuleType, name: str) -> None:
-    assert page(name) == generator.PAGES[name](), "run `python docs/generate.py`"
+    assert page(name) == generator.PAGES[name](), "run `make docs`"
 
 
 def test_the_pages_name_every_limit_and_every_metric() -> None:

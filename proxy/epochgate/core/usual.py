@@ -12,12 +12,13 @@ from epochgate.core.eventforms import ID_FORMS, PLAIN_FORMS, Form
 from epochgate.core.jsonrpc import Kind, read_message
 
 _BEHIND_TOKEN = (b",", b"}")  # the token ends here: no other begins with the same digits
+_EASY = 20  # bytes of a search that needs no preparation; a separator differs early or not at all
 
 
 class Usual:
     """`begin` and, where the server gives ids, what follows an id up to behind the token."""
 
-    __slots__ = ("_after", "_begin", "_blank", "_has_cr", "_head", "_lines", "_next_head", "_separator")
+    __slots__ = ("_after", "_begin", "_blank", "_first", "_has_cr", "_lines", "_next", "_separator")
 
     def __init__(self, form: Form, begin: bytes, after: bytes | None, token: tuple[bytes, bytes]) -> None:
         self._begin = begin
@@ -28,8 +29,8 @@ class Usual:
         self._separator = form.blank + begin
         told = begin if after is None else begin[: begin.index(b"id:")] + after[len(form.end) :]
         head = told.replace(*token).replace(b"%", b"%%")
-        self._head = b"id: %d" + form.end + head
-        self._next_head = form.blank + self._head
+        self._first = b"id: %d" + form.end + head + b"%b"
+        self._next = form.blank + self._first
 
     def stamp(self, block: bytes, first: int) -> tuple[bytes, int, list[bytes]] | None:
         """The block with cursors from `first` on, how many, and the upstream ids that it had.
@@ -38,7 +39,9 @@ class Usual:
         """
         if not block.startswith(self._begin) or not block.endswith(self._blank):
             return None
-        bodies = block[len(self._begin) : -len(self._blank)].split(self._separator)
+        bodies = self._split(block)
+        if bodies is None:
+            return None
         count = len(bodies)
         if block.count(b"\n") != count * self._lines:
             return None
@@ -54,13 +57,27 @@ class Usual:
             if len(bodies) != count:
                 return None
         if count == 1:
-            return self._head % first + bodies[0] + self._blank, 1, ids
-        parts = [b""] * (2 * count + 1)
-        parts[1::2] = bodies
-        parts[0] = self._head % first
-        parts[2:-1:2] = map(self._next_head.__mod__, range(first + 1, first + count))
-        parts[-1] = self._blank
-        return b"".join(parts), count, ids
+            return self._first % (first, bodies[0]) + self._blank, 1, ids
+        values: list[int | bytes] = [0] * (2 * count)
+        values[::2] = range(first, first + count)
+        values[1::2] = bodies
+        template = self._first + self._next * (count - 1) + self._blank
+        return template % tuple(values), count, ids
+
+    def _split(self, block: bytes) -> list[bytes] | None:
+        """What stands between the separators; None if some event begins in another way.
+
+        A search for the whole separator is prepared anew for each piece, one for its beginning is not.
+        """
+        separator = self._separator
+        inner = block[len(self._begin) : -len(self._blank)]
+        pieces = inner.split(separator[:_EASY])
+        rest = len(separator) - _EASY
+        if rest <= 0 or len(pieces) == 1:
+            return pieces
+        if inner.count(separator) != len(pieces) - 1:
+            return None
+        return [pieces[0], *[piece[rest:] for piece in pieces[1:]]]
 
 
 def learn(block: bytes, token: tuple[bytes, bytes], stamp: bytes) -> Usual | None:

@@ -54,10 +54,39 @@ class Pool(Protocol):
     def lost(self, connection: LegConnection) -> None: ...
 
 
+class _Body(StreamReader):
+    """What the parser fed since the last read of the socket.
+
+    The reader that the parser makes notes where each chunk ends, for which nobody asks here: an
+    answer's reader becomes one of these, which keeps nothing but the bytes.
+    """
+
+    __slots__ = ()
+
+    def feed_data(self, data: bytes, size: int = 0) -> bool:
+        self._buffer.append(data)
+        return False
+
+    def begin_http_chunk_receiving(self) -> None:
+        return
+
+    def end_http_chunk_receiving(self) -> None:
+        return
+
+    def take(self) -> bytes:
+        buffer = self._buffer
+        if len(buffer) == 1:
+            return buffer.pop()
+        data = b"".join(buffer)
+        buffer.clear()
+        return data
+
+
 class LegConnection(asyncio.Protocol):
     """One TCP connection to the upstream."""
 
     __slots__ = (
+        "_body",
         "_has_message",
         "_is_head",
         "_is_last",
@@ -65,7 +94,6 @@ class LegConnection(asyncio.Protocol):
         "_limits",
         "_loop",
         "_parser",
-        "_payload",
         "_pool",
         "idle_since",
         "leg",
@@ -81,7 +109,7 @@ class LegConnection(asyncio.Protocol):
         self._parser: HttpResponseParser | None = None
         self._has_message = False  # the answer's head came
         self._is_last = True  # and says that nothing follows it on this connection
-        self._payload: StreamReader | None = None
+        self._body: _Body | None = None
         self._is_head = False
         self._is_readable: Callable[[], bool] = lambda: True
         self.leg: Leg | None = None
@@ -97,7 +125,7 @@ class LegConnection(asyncio.Protocol):
         self._is_head = is_head
         self._has_message = False
         self._is_last = True
-        self._payload = None
+        self._body = None
         self._parser = HttpResponseParser(
             cast(BaseProtocol, self),  # it calls pause_reading and resume_reading of it, nothing else
             self._loop,
@@ -174,7 +202,6 @@ class LegConnection(asyncio.Protocol):
             return
         self._has_message = True
         self._is_last = message.should_close
-        self._payload = payload
         if self.leg is None:
             return
         framing = self._framing(message)
@@ -183,6 +210,8 @@ class LegConnection(asyncio.Protocol):
             self._let_go(leg)
             leg.whole(message, framing, body)
         else:
+            payload.__class__ = _Body
+            self._body = cast(_Body, payload)
             self.leg.answered(message, framing)
 
     def _framing(self, message: RawResponseMessage) -> Framing:
@@ -195,13 +224,13 @@ class LegConnection(asyncio.Protocol):
         return Framing(Delimiter.CLOSE if length is None else Delimiter.LENGTH, length)
 
     def _deliver(self) -> None:
-        payload = self._payload
-        if payload is None or self.leg is None:
+        body = self._body
+        if body is None or self.leg is None:
             return
-        data = payload.read_nowait()
+        data = body.take()
         if data:
             self.leg.read(data)
-        if payload.is_eof() and self.leg is not None:  # reading may have closed the leg
+        if body.is_eof() and self.leg is not None:  # reading may have closed the leg
             self._complete(self.leg)
 
     def _complete(self, leg: Leg) -> None:
@@ -213,7 +242,7 @@ class LegConnection(asyncio.Protocol):
         is_paused = leg.is_paused
         self.leg = None
         self._parser = None
-        self._payload = None
+        self._body = None
         if self._is_last or self.transport.get_write_buffer_size():
             self.transport.abort()
         else:
