@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 
 from epochgate.shell.downstream import Exchange, ServerLimits
 from epochgate.shell.headers import Allowed
@@ -93,9 +94,10 @@ async def test_what_is_no_request_is_refused_with_its_status() -> None:
     post = b"POST / HTTP/1.1\r\nHost: a\r\n"
     small = ServerLimits(body_bytes=10, body_s=0.02, linger_s=0.02)
     chunked = post + b"Transfer-Encoding: chunked\r\n\r\n"
+    too_large = b"413 " + HTTPStatus(413).phrase.encode()  # Python 3.13 has other words for it
     cases = {
         b"400 Bad Request": (b"hello\r\n\r\n", None),
-        b"413 Request Entity Too Large": (post + b"Content-Length: 11\r\n\r\n", small),
+        too_large: (post + b"Content-Length: 11\r\n\r\n", small),
         b"408 Request Timeout": (post + b"Content-Length: 9\r\n\r\nabc", small),
         b"501 Not Implemented": (b"CONNECT a:1 HTTP/1.1\r\nHost: a:1\r\n\r\n", None),
         b"431 Request Header Fields Too Large": (GET[:-2] + b"X: y\r\n" * 300 + b"\r\n", None),
@@ -104,7 +106,7 @@ async def test_what_is_no_request_is_refused_with_its_status() -> None:
         line, told = await _refusal_of(request, limits=limits)
         assert (line, told) == (b"HTTP/1.1 " + status, [int(status[:3])])
     line, _ = await _refusal_of(chunked + b"6\r\nabcdef\r\n6\r\nabcdef\r\n0\r\n\r\n", limits=small)
-    assert line == b"HTTP/1.1 413 Request Entity Too Large"
+    assert line == b"HTTP/1.1 " + too_large
 
 
 @on_each_loop

@@ -9,30 +9,28 @@ Headers = tuple[tuple[bytes, bytes], ...]
 SESSION_ID = b"mcp-session-id"
 PROTOCOL_VERSION = b"mcp-protocol-version"
 LAST_EVENT_ID = b"last-event-id"
+_LOOKED = 32
 
 
 class _Looked:
-    """The two heads looked at last, by name: most are asked several things in a row, a request's as it
-    came and as it goes on in turns."""
+    """The heads looked at last, by name: each is asked several things, and a client's comes again."""
 
-    __slots__ = ("_fields", "_headers", "_older_fields", "_older_headers")
+    __slots__ = ("_known",)
 
     def __init__(self) -> None:
-        self._headers: Headers = ()
-        self._fields: dict[bytes, bytes] = {}
-        self._older_headers: Headers = ()
-        self._older_fields: dict[bytes, bytes] = {}
+        # The head is held with its fields, so that its `id` is nobody else's.
+        self._known: dict[int, tuple[Headers, dict[bytes, bytes]]] = {}
 
     def __call__(self, headers: Headers) -> Mapping[bytes, bytes]:
         """The first value of each name, in lower case."""
-        if headers is self._headers:
-            return self._fields
-        if headers is self._older_headers:
-            return self._older_fields
-        self._older_headers, self._older_fields = self._headers, self._fields
-        self._headers = headers
-        self._fields = {key.lower(): value for key, value in reversed(headers)}
-        return self._fields
+        known = self._known.get(id(headers))
+        if known is not None:
+            return known[1]
+        if len(self._known) >= _LOOKED:
+            self._known.clear()
+        found = {key.lower(): value for key, value in reversed(headers)}
+        self._known[id(headers)] = headers, found
+        return found
 
 
 fields = _Looked()

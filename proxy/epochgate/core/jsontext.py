@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from functools import cache
 
 import msgspec
 
@@ -130,9 +131,19 @@ def find_path(raw: bytes, path: Sequence[str]) -> Span | None:
 
 def find_member(raw: bytes, key: str, text: bytes) -> Span:
     """Where `text` stands, the value of a key that stands once in all of `raw`, without escapes."""
-    at = raw.index(b'"%b"' % key.encode()) + len(key) + 2
-    at = _skip(raw, raw.index(b":", at) + 1)
+    begin = _key_and_colon(key)
+    at = raw.find(begin + text)
+    if at >= 0:
+        at += len(begin)
+    else:
+        at = raw.index(begin[:-1]) + len(begin) - 1
+        at = _skip(raw, raw.index(b":", at) + 1)
     return at, at + len(text)
+
+
+@cache
+def _key_and_colon(key: str) -> bytes:
+    return b'"%b":' % key.encode()
 
 
 def _after_key(raw: bytes, at: int, key: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from epochgate.core import http, jsonrpc
@@ -48,7 +49,13 @@ def head_of_post(session: Session, stream: Stream) -> RequestHead:
 
 def headers_of_post(head: RequestHead, generation: Generation) -> Headers:
     """A client's own POST: its headers under the upstream session id."""
-    return _in_session(http.without(head.headers, _REPLACED), generation)
+    return _in_session(_passed_on(head.headers), generation)
+
+
+@lru_cache(maxsize=64)
+def _passed_on(headers: Headers) -> Headers:
+    """Of a head that comes again and again: what goes up with a POST."""
+    return http.without(headers, _REPLACED)
 
 
 def headers_of_get(head: RequestHead, generation: Generation, last_event_id: bytes | None) -> Headers:

@@ -159,10 +159,14 @@ class Server(web.Server):
     async def _serve(self, request: web.BaseRequest) -> Exchange:
         connection = cast(Connection, request.protocol)
         try:
-            exchange = await self._receive(request, connection)
+            self._check(request)
+            body = self._body_at_hand(request)
+            if body is None:
+                body = await self._read_body(request, connection)
         except Refused as refused:
             self.on_refused(refused.status)
             return connection.refuse(refused.status)
+        exchange = self._exchange(request, connection, body)
         connection.begin(exchange)
         await self._handler(exchange)
         if exchange.is_open:
@@ -170,19 +174,15 @@ class Server(web.Server):
         connection.finish(exchange)
         return exchange
 
-    async def _receive(self, request: web.BaseRequest, connection: Connection) -> Exchange:
-        raw = request.raw_headers
+    def _check(self, request: web.BaseRequest) -> None:
         if request.method == "CONNECT":
             raise Refused(HTTPStatus.NOT_IMPLEMENTED)
-        refusal = find_refusal(raw, self._allowed)
+        refusal = find_refusal(request.raw_headers, self._allowed)
         if refusal is not None:
             raise Refused(refusal)
-        length = find(raw, b"content-length")
-        size = int(length or 0)
-        if request.content.is_eof() and size <= self.limits.body_bytes:
-            body = self._within_limit(request.content.read_nowait())  # it came with its head
-        else:
-            body = await self._read_body(request, connection, size)
+
+    def _exchange(self, request: web.BaseRequest, connection: Connection, body: bytes) -> Exchange:
+        raw = request.raw_headers
         return Exchange(
             next(self._numbers),
             connection,
@@ -190,16 +190,20 @@ class Server(web.Server):
             target=request.raw_path.encode("utf-8", "surrogateescape"),
             raw_headers=raw,
             body=body,
-            has_body=length is not None or find(raw, b"transfer-encoding") is not None,
+            has_body=find(raw, b"content-length") is not None or find(raw, b"transfer-encoding") is not None,
             peer=connection.peer,
             version=(request.version.major, request.version.minor),
             is_keep_alive=request.keep_alive,
         )
 
-    async def _read_body(self, request: web.BaseRequest, connection: Connection, length: int) -> bytes:
-        content = request.content
-        if length > self.limits.body_bytes:
+    def _body_at_hand(self, request: web.BaseRequest) -> bytes | None:
+        """The body, if all of it came with the head."""
+        if int(find(request.raw_headers, b"content-length") or 0) > self.limits.body_bytes:
             raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        return self._within_limit(request.content.read_nowait()) if request.content.is_eof() else None
+
+    async def _read_body(self, request: web.BaseRequest, connection: Connection) -> bytes:
+        content = request.content
         if request.version >= HttpVersion11 and find(request.raw_headers, b"expect") is not None:
             connection.write(CONTINUE)
         parts: list[bytes] = []

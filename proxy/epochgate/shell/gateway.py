@@ -37,6 +37,7 @@ _TEXT: Headers = ((b"Content-Type", b"text/plain; charset=utf-8"),)
 _SESSION_NOT_FOUND = b"session not found"
 _TOO_MANY_SESSIONS = b"the proxy holds as many sessions as it may"
 _MAX_SHARED_PAIRS = 4096  # what clients have in common is far less
+_MAX_HEADS = 64  # heads of clients that are at work, to be found again
 _RETRY_AFTER: Headers = ((b"Retry-After", b"5"),)
 
 
@@ -86,6 +87,7 @@ class Gateway:
         self._credentials = self._policy.credential_headers
         self._entropy = Entropy()
         self._pairs: dict[tuple[bytes, bytes], tuple[bytes, bytes]] = {}
+        self._heads: dict[tuple[Headers, bytes, str, bytes], RequestHead] = {}
         self._stateless = frozenset(name.encode() for name in settings.stateless_revisions)
         self._sessions: dict[tuple[bytes, bytes], Driver] = {}
         self._opening: set[Driver] = set()
@@ -176,12 +178,8 @@ class Gateway:
         return driver
 
     def _admit(self, exchange: Exchange, headers: Headers, body: Body | None, driver: Driver) -> None:
-        forwarded = self._forwarded(exchange, headers)
-        if exchange.method != b"POST" or driver.key is None:  # a head that is held for long
-            forwarded = self._shared(forwarded)
-        caller = fingerprint(headers, exchange.target, self._credentials)
-        head = RequestHead(exchange.target, forwarded, caller)
-        event = _event(exchange, head, body)
+        is_held = exchange.method != b"POST" or driver.key is None
+        event = _event(exchange, self._head(exchange, headers, is_held=is_held), body)
         exchange.let_go()
         driver.admit(exchange, event)
 
@@ -216,6 +214,26 @@ class Gateway:
     def _key(self, exchange: Exchange, headers: Headers) -> tuple[bytes, bytes] | None:
         session_id = http.find(headers, http.SESSION_ID)
         return None if session_id is None else (exchange.target.partition(b"?")[0], session_id)
+
+    def _head(self, exchange: Exchange, headers: Headers, *, is_held: bool) -> RequestHead:
+        """What goes into the core of a request's head; a client sends the same one again and again.
+
+        `is_held`: for long, so that it is worth the time to hold what it has in common only once.
+        """
+        host = http.find(exchange.raw_headers, b"host") or b""
+        key = headers, exchange.target, exchange.peer, host
+        head = self._heads.get(key)
+        if head is None:
+            forwarded = self._forwarding.apply(headers, exchange.peer, host)
+            if is_held:
+                forwarded = self._shared(forwarded)
+            head = RequestHead(
+                exchange.target, forwarded, fingerprint(headers, exchange.target, self._credentials)
+            )
+            if len(self._heads) >= _MAX_HEADS:
+                self._heads.clear()
+            self._heads[key] = head
+        return head
 
     def _shared(self, headers: Headers) -> Headers:
         """The headers, with pairs that other sessions have too held once for all."""
