@@ -50,7 +50,7 @@ def left(session: Session, exchange: int) -> None:
         session.opening.has_client = False
         return
     session.asking.pop(exchange, None)
-    session.opened.discard(exchange)
+    session.opened.pop(exchange, None)
     stream = session.exchanges.get(exchange)
     if stream is None or stream.exchange != exchange:
         return

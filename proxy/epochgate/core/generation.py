@@ -44,19 +44,21 @@ class Generation:
     cancels_open: int = 0  # a DELETE must not overtake them
     last_sign_of_life: float = 0.0
     # Keys of answered stamps, in two sets that take turns, so that forgetting costs nothing.
-    _retired: set[bytes] = field(default_factory=set)
-    _retired_before: set[bytes] = field(default_factory=set)
+    _retired: set[bytes] | None = None
+    _retired_before: set[bytes] | None = None
     _turned_at: float = 0.0
 
     def retire(self, key: bytes, now: float) -> None:
         """A stamp's request was answered: for a while what carries it is late, later it is foreign."""
-        if now - self._turned_at >= RETIRED_S or len(self._retired) >= MAX_RETIRED:
+        if self._retired is None or now - self._turned_at >= RETIRED_S or len(self._retired) >= MAX_RETIRED:
             self._retired_before, self._retired = self._retired, set()
             self._turned_at = now
         self._retired.add(key)
 
     def is_retired(self, key: bytes) -> bool:
-        return key in self._retired or key in self._retired_before
+        return any(
+            retired is not None and key in retired for retired in (self._retired, self._retired_before)
+        )
 
     def __repr__(self) -> str:
         return f"<Generation {self.number}{' gone' if self.is_gone else ''}>"

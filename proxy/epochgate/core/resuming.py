@@ -60,7 +60,7 @@ def ask_overdue(session: Session, exchange: int) -> None:
     event = session.asking.get(exchange)
     if event is None:
         return
-    session.opened.add(exchange)
+    session.opened[exchange] = None
     session.do(OpenAnswer(exchange, 200, clientleg.sse_headers(session)))
     place = cursor.read(event.cursor or b"")
     is_primed = place is not None and delivery.may_prime(session)
@@ -69,7 +69,7 @@ def ask_overdue(session: Session, exchange: int) -> None:
 
 def _refuse(session: Session, event: GetArrived, outcome: Outcome) -> None:
     if event.exchange in session.opened:
-        session.opened.discard(event.exchange)
+        del session.opened[event.exchange]
         session.do(AbortAnswer(event.exchange))  # an end would look like the stream's own
         return
     if outcome.status is None:
@@ -204,7 +204,7 @@ def _refuse_finished(session: Session, event: GetArrived) -> None:
 def respond(session: Session, exchange: int, status: int, headers: Headers, body: bytes) -> None:
     """Answer a GET whole; where its stream was begun already there is no second status: it ends."""
     if exchange in session.opened:
-        session.opened.discard(exchange)
+        del session.opened[exchange]
         session.do(EndAnswer(exchange))
     else:
         session.do(Respond(exchange, status, headers, body))

@@ -176,7 +176,7 @@ class Session:
         # wiring
         self.exchanges: dict[int, Stream] = {}
         self.asking: dict[int, GetArrived] = {}  # GETs whose caller the upstream is asked about (R32)
-        self.opened: set[int] = set()  # of these, exchanges whose answer is begun
+        self.opened: dict[int, None] = {}  # of these, exchanges whose answer is begun
         self.opening: opening.Opening | None = None
         self.legs: dict[int, Stream | Inquiry | opening.Opening] = {}
         self.timers: dict[str, dict[int, float]] = {}  # name (`timers.NAMES`) -> of what -> when
@@ -274,7 +274,7 @@ class Session:
     def open_answer(self, exchange: int, headers: Headers, reason: bytes | None = None) -> None:
         """Begin an SSE answer, unless that was done while its caller was asked about (R32)."""
         if exchange in self.opened:
-            self.opened.discard(exchange)
+            del self.opened[exchange]
         else:
             self.do(OpenAnswer(exchange, 200, headers, reason))
 

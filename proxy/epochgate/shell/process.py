@@ -38,7 +38,6 @@ EXIT_CLEAN = 0
 EXIT_FORCED = 1
 # After the deadline of `drain` the errors that it makes still have to be written.
 _LAST_WORDS_S = 1.0
-_GC_THRESHOLDS = (10_000, 20, 20)
 
 
 class CannotStart(Exception):
@@ -52,11 +51,9 @@ def run(settings: Settings) -> int:
     log = _make_logger(settings, pipe)
     logging.basicConfig(handlers=[LibraryLines(log)], level=logging.WARNING, force=True)
     raise_descriptor_limit()
-    # What was imported stays: the collector need not look at it again and again. Few cycles are made
-    # here, and a young collection after every few requests finds nothing.
+    # What was imported stays: the collector need not look at it again and again.
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*_GC_THRESHOLDS)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_serve(settings, Observer(metrics, log, settings.access_log)))
