@@ -119,8 +119,8 @@ def _answer_evidence(session: Session, stream: Stream, shape: Shape) -> AnswerEv
     if answer is not None and shape is Shape.SSE:
         named = _named(stream, answer)
         stated = epoch.stated_in_headers(answer.headers, session.policy.epoch_header)
-        if stated is not None and stream.generation.epoch.header is not None:
-            match = Match.EQUAL if stated == stream.generation.epoch.header else Match.DIFFERENT
+        if epoch.compare(stream.generation.epoch, None, stated) is Match.DIFFERENT:
+            match = Match.DIFFERENT
     time = Time.UP if sending.is_time_up(session, stream) else Time.LEFT
     return AnswerEvidence(shape, named, match, time)
 

@@ -43,7 +43,7 @@ class Generation:
     cookies: dict[bytes, bytes] = field(default_factory=dict)  # of heals: a balancer's affinity (W16)
     cancels_open: int = 0  # a DELETE must not overtake them
     last_sign_of_life: float = 0.0
-    # Keys of answered stamps, in two sets that take turns, so that forgetting costs nothing.
+    # Keys of answered stamps, in two sets that take turns, so that forgetting costs nothing; None: empty.
     _retired: set[bytes] | None = None
     _retired_before: set[bytes] | None = None
     _turned_at: float = 0.0

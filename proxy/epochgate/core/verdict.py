@@ -2,8 +2,8 @@
 
 Four literal tables, one for each question that is asked: a message came, a resume was answered, a
 leg broke, a client presented a cursor. Rows are tried from the top and the first that fits decides;
-`tests/core/test_verdict.py` shows that no evidence falls through. Epochs are compared here and
-nowhere else. Standard library only: the library for client authors is built on it.
+`tests/core/test_verdict.py` shows that no evidence falls through. What follows from an epoch is
+decided here and nowhere else. Standard library only: the library for client authors is built on it.
 """
 
 from __future__ import annotations

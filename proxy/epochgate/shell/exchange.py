@@ -194,9 +194,10 @@ class Exchange:
         if self.phase in OVER:
             return
         self.is_keep_alive = False
+        on_left = self.on_left
         self._finish(Phase.LEFT)
-        if self.on_left is not None:
-            self.on_left()
+        if on_left is not None:
+            on_left()
 
     def drained(self) -> None:
         """Our buffers are below half the write limit again."""
@@ -262,5 +263,6 @@ class Exchange:
         self.phase = phase
         self._head = b""
         self._is_streaming = False
+        self.on_left = self.on_stalled = self.on_drained = None  # aiohttp keeps it until the next one
         if self._done is not None and not self._done.done():
             self._done.set_result(None)
