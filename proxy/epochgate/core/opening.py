@@ -160,7 +160,8 @@ def _settle(session: Session, attempt: Opening, message: Message | None) -> None
     )
     session.add_generation(upstream_id, stated)
     session.visible_id = upstream_id
-    if session.is_taken(upstream_id):  # a healed session is known by it still (R42)
+    is_taken, session.is_taken = session.is_taken, None
+    if is_taken is not None and is_taken(upstream_id):  # a healed session is known by it still (R42)
         session.visible_id = b"eg%032x" % session.entropy(128)
     session.initialize_result_raw = result_raw
     session.persist_session(lambda: _relay(session, attempt))

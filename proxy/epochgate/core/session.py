@@ -127,7 +127,7 @@ class Session:
         policy: Policy,
         entropy: Entropy,
         budget: Budget,
-        is_taken: Callable[[bytes], bool] = lambda _: False,
+        is_taken: Callable[[bytes], bool] | None = None,
         *,
         is_volatile: bool = False,
     ) -> None:
@@ -135,7 +135,7 @@ class Session:
         self.entropy = entropy
         self.budget = budget
         self.is_volatile = is_volatile  # the store keeps nothing: a record is as durable as it will be
-        self.is_taken = is_taken  # whether another session is known by this id
+        self.is_taken = is_taken  # whether another session is known by this id; asked at the opening
         self.now = 0.0
         self.state = SessionState.OPENING
 

@@ -8,7 +8,6 @@ end the leg: nothing is left waiting for a reader.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -19,7 +18,7 @@ from aiohttp.streams import StreamReader
 
 from epochgate.core.events import LegEnd
 from epochgate.shell.leg import Delimiter, Framing, Leg
-from epochgate.shell.sockets import tune_transport, watch_readable
+from epochgate.shell.sockets import find_socket, is_readable, tune_transport
 
 # A reader that is emptied on every read needs no limit of its own: back-pressure is `Leg.pause`.
 _NO_LIMIT = 1 << 30
@@ -87,10 +86,10 @@ class LegConnection(asyncio.Protocol):
 
     __slots__ = (
         "_body",
+        "_descriptor",
         "_has_message",
         "_is_head",
         "_is_last",
-        "_is_readable",
         "_limits",
         "_loop",
         "_parser",
@@ -111,13 +110,15 @@ class LegConnection(asyncio.Protocol):
         self._is_last = True  # and says that nothing follows it on this connection
         self._body: _Body | None = None
         self._is_head = False
-        self._is_readable: Callable[[], bool] = lambda: True
+        self._descriptor: int | None = None  # of a connection on which nothing may come unasked
         self.leg: Leg | None = None
         self.idle_since = 0.0
 
     def is_usable(self) -> bool:
         """Whether a request may be written: neither closing nor told anything unasked (W2)."""
-        return not self.transport.is_closing() and not self._is_readable()
+        if self.transport.is_closing():
+            return False
+        return self._descriptor is None or not is_readable(self._descriptor)
 
     def carry(self, leg: Leg, head: bytes, body: bytes | None, is_head: bool, within: float | None) -> None:
         """Write the request of `leg`. `is_head`: its answer has no body whatever it says."""
@@ -162,9 +163,9 @@ class LegConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         tune_transport(transport)
-        # TLS has messages of its own, after the handshake.
-        has_tls = transport.get_extra_info("ssl_object") is not None
-        self._is_readable = (lambda: False) if has_tls else watch_readable(transport)
+        sock = find_socket(transport)
+        if sock is not None and transport.get_extra_info("ssl_object") is None:
+            self._descriptor = sock.fileno()  # TLS has messages of its own, after the handshake
         self._pool.opened(self)
 
     def data_received(self, data: bytes) -> None:

@@ -10,7 +10,6 @@ import contextlib
 import select
 import socket
 import struct
-from collections.abc import Callable
 from typing import Protocol
 
 # An idle peer is probed after a minute and given up after another half (W6).
@@ -23,6 +22,7 @@ USER_TIMEOUT_S = 120
 
 # States of `struct tcp_info.tcpi_state` (linux/tcp_states.h).
 TCP_CLOSE_WAIT = 8
+_POLL = select.poll()  # empty between two calls: one for each connection would be half a KiB
 
 
 class Socket(Protocol):
@@ -63,15 +63,13 @@ def tune_transport(transport: asyncio.BaseTransport) -> None:
         tune(sock)
 
 
-def watch_readable(transport: asyncio.BaseTransport) -> Callable[[], bool]:
-    """Something that tells whether bytes, an end or an error wait to be read: on an idle connection,
-    the end (W2)."""
-    sock = find_socket(transport)
-    if sock is None:
-        return lambda: True
-    poll = select.poll()
-    poll.register(sock.fileno(), select.POLLIN | select.POLLRDHUP)
-    return lambda: bool(poll.poll(0))
+def is_readable(descriptor: int) -> bool:
+    """Whether bytes, an end or an error wait to be read: on an idle connection, the end (W2)."""
+    _POLL.register(descriptor, select.POLLIN | select.POLLRDHUP)
+    try:
+        return bool(_POLL.poll(0))
+    finally:
+        _POLL.unregister(descriptor)
 
 
 def is_peer_reading(transport: asyncio.BaseTransport) -> bool:
