@@ -46,7 +46,7 @@ def may_prime(session: Session) -> bool:
 
 def client_headers(session: Session, headers: Headers) -> Headers:
     """An answer's headers with the session id that the client knows; none is added (design, 10)."""
-    if http.find(headers, http.SESSION_ID) is not None:
+    if http.find(headers, http.SESSION_ID) not in (None, session.visible_id):
         headers = http.with_value(headers, http.SESSION_ID, session.visible_id)
     if session.policy.advertise_epoch:
         return http.with_value(headers, session.policy.epoch_header, b"%d" % session.current.number)
