@@ -15,6 +15,7 @@ _PLAIN = b"%d"
 _NUMBER = re.compile(rb"(?:(.*)_)?(0|[1-9][0-9]{0,18})", re.DOTALL)
 _LEARNED_STEPS = 3  # fewer could be chance
 _RECENT_BYTES = 256 * 1024  # of upstream blocks kept to recognise an event that comes again
+_RECENT_SLACK_BYTES = 64 * 1024  # more than that, before the oldest are forgotten together
 
 
 class EventIds:
@@ -47,8 +48,15 @@ class EventIds:
         """Recognise these events when they come again; nothing else is learned from them."""
         self._recent.append(block)
         self._recent_bytes += len(block)
-        while self._recent_bytes > _RECENT_BYTES and len(self._recent) > 1:
-            self._recent_bytes -= len(self._recent.pop(0))
+        if self._recent_bytes > _RECENT_BYTES + _RECENT_SLACK_BYTES:
+            self._forget_oldest()
+
+    def _forget_oldest(self) -> None:
+        at = 0
+        while self._recent_bytes > _RECENT_BYTES and at < len(self._recent) - 1:
+            self._recent_bytes -= len(self._recent[at])
+            at += 1
+        del self._recent[:at]
 
     def step(self, event: sse.Event) -> IdStep:
         """Compare the id of an event on a resumed leg with those before it."""
@@ -72,6 +80,10 @@ class EventIds:
         if self._prefix is not None or self._number < 0 or ids[0] != b"%d" % first:
             return False
         last = self._number + len(ids)
+        if len(ids) == 1:
+            self._number = last
+            self._steps += 1
+            return True
         if ids[-1] != b"%d" % last or ids != list(map(_PLAIN.__mod__, range(first, last + 1))):
             return False
         self._number = last

@@ -18,7 +18,7 @@ _EASY = 20  # bytes of a search that needs no preparation; a separator differs e
 class Usual:
     """`begin` and, where the server gives ids, what follows an id up to behind the token."""
 
-    __slots__ = ("_after", "_begin", "_blank", "_first", "_has_cr", "_lines", "_next", "_separator")
+    __slots__ = ("_after", "_begin", "_blank", "_first", "_has_cr", "_lines", "_next", "_only", "_separator")
 
     def __init__(self, form: Form, begin: bytes, after: bytes | None, token: tuple[bytes, bytes]) -> None:
         self._begin = begin
@@ -31,6 +31,7 @@ class Usual:
         head = told.replace(*token).replace(b"%", b"%%")
         self._first = b"id: %d" + form.end + head + b"%b"
         self._next = form.blank + self._first
+        self._only = self._first + form.blank
 
     def stamp(self, block: bytes, first: int) -> tuple[bytes, int, list[bytes]] | None:
         """The block with cursors from `first` on, how many, and the upstream ids that it had.
@@ -39,13 +40,15 @@ class Usual:
         """
         if not block.startswith(self._begin) or not block.endswith(self._blank):
             return None
-        bodies = self._split(block)
-        if bodies is None:
+        line_ends = block.count(b"\n")
+        count, rest = divmod(line_ends, self._lines)
+        if rest or ((block.count(b"\r") != line_ends) if self._has_cr else b"\r" in block):
             return None
-        count = len(bodies)
-        if block.count(b"\n") != count * self._lines:
-            return None
-        if (block.count(b"\r") != count * self._lines) if self._has_cr else b"\r" in block:
+        inner = block[len(self._begin) : -len(self._blank)]
+        if count == 1:
+            return self._stamp_one(inner, first)
+        bodies = self._split(inner)
+        if bodies is None or len(bodies) != count:
             return None
         ids: list[bytes] = []
         if self._after is not None:
@@ -56,24 +59,30 @@ class Usual:
             bodies = [one[2] for one in parted if one[1]]
             if len(bodies) != count:
                 return None
-        if count == 1:
-            return self._first % (first, bodies[0]) + self._blank, 1, ids
         values: list[int | bytes] = [0] * (2 * count)
         values[::2] = range(first, first + count)
         values[1::2] = bodies
         template = self._first + self._next * (count - 1) + self._blank
         return template % tuple(values), count, ids
 
-    def _split(self, block: bytes) -> list[bytes] | None:
+    def _stamp_one(self, body: bytes, first: int) -> tuple[bytes, int, list[bytes]] | None:
+        ids: list[bytes] = []
+        if self._after is not None:
+            event_id, found, body = body.partition(self._after)
+            if not found or b"\0" in event_id:
+                return None
+            ids.append(event_id)
+        return self._only % (first, body), 1, ids
+
+    def _split(self, inner: bytes) -> list[bytes] | None:
         """What stands between the separators; None if some event begins in another way.
 
         A search for the whole separator is prepared anew for each piece, one for its beginning is not.
         """
         separator = self._separator
-        inner = block[len(self._begin) : -len(self._blank)]
         pieces = inner.split(separator[:_EASY])
         rest = len(separator) - _EASY
-        if rest <= 0 or len(pieces) == 1:
+        if rest <= 0:
             return pieces
         if inner.count(separator) != len(pieces) - 1:
             return None
