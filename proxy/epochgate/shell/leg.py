@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from aiohttp.http import RawResponseMessage
 
@@ -51,8 +50,7 @@ class Delimiter(Enum):
     CLOSE = "close"
 
 
-@dataclass(frozen=True, slots=True)
-class Framing:
+class Framing(NamedTuple):
     """How the upstream framed its answer; `length` is its `Content-Length` if it sent one."""
 
     delimiter: Delimiter
