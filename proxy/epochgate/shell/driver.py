@@ -182,6 +182,12 @@ class Driver:
 
     def _perform(self, step: do.Step) -> None:
         match step:
+            case do.SendUpstream():
+                self._legs[step.leg] = self._gateway.upstream.send(step, self, self.host)
+            case do.Respond():
+                exchange = self._exchanges.pop(step.exchange, None)
+                if exchange is not None:
+                    exchange.respond(step.status, step.headers, step.body, step.reason)
             case do.Write():
                 exchange = self._exchanges.get(step.exchange)
                 if exchange is not None:
@@ -192,12 +198,6 @@ class Driver:
                 self._gateway.observer.saw(self.label, step)
             case do.Judged() | do.Reissued() | do.HealEnded():
                 self._tell(step)
-            case do.SendUpstream():
-                self._legs[step.leg] = self._gateway.upstream.send(step, self, self.host)
-            case do.Respond():
-                exchange = self._exchanges.pop(step.exchange, None)
-                if exchange is not None:
-                    exchange.respond(step.status, step.headers, step.body, step.reason)
             case do.OpenAnswer():
                 self._open(step)
             case do.EndAnswer():
