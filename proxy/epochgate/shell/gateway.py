@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import time
 from collections import Counter
+from functools import lru_cache
 
 from epochgate.core import http
 from epochgate.core.commands import UpstreamFailed
@@ -87,7 +88,7 @@ class Gateway:
         self._credentials = self._policy.credential_headers
         self._entropy = Entropy()
         self._pairs: dict[tuple[bytes, bytes], tuple[bytes, bytes]] = {}
-        self._heads: dict[tuple[Headers, bytes, str, bytes], RequestHead] = {}
+        self._head = lru_cache(_MAX_HEADS)(self._make_head)  # a client sends the same one again and again
         self._stateless = frozenset(name.encode() for name in settings.stateless_revisions)
         self._sessions: dict[tuple[bytes, bytes], Driver] = {}
         self._opening: set[Driver] = set()
@@ -179,7 +180,9 @@ class Gateway:
 
     def _admit(self, exchange: Exchange, headers: Headers, body: Body | None, driver: Driver) -> None:
         is_held = exchange.method != b"POST" or driver.key is None
-        event = _event(exchange, self._head(exchange, headers, is_held=is_held), body)
+        host = http.find(exchange.raw_headers, b"host") or b""
+        head = self._head(headers, exchange.target, exchange.peer, host, is_held)
+        event = _event(exchange, head, body)
         exchange.let_go()
         driver.admit(exchange, event)
 
@@ -215,25 +218,17 @@ class Gateway:
         session_id = http.find(headers, http.SESSION_ID)
         return None if session_id is None else (exchange.target.partition(b"?")[0], session_id)
 
-    def _head(self, exchange: Exchange, headers: Headers, *, is_held: bool) -> RequestHead:
-        """What goes into the core of a request's head; a client sends the same one again and again.
+    def _make_head(
+        self, headers: Headers, target: bytes, peer: str, host: bytes, is_held: bool
+    ) -> RequestHead:
+        """What goes into the core of a request's head.
 
         `is_held`: for long, so that it is worth the time to hold what it has in common only once.
         """
-        host = http.find(exchange.raw_headers, b"host") or b""
-        key = headers, exchange.target, exchange.peer, host
-        head = self._heads.get(key)
-        if head is None:
-            forwarded = self._forwarding.apply(headers, exchange.peer, host)
-            if is_held:
-                forwarded = self._shared(forwarded)
-            head = RequestHead(
-                exchange.target, forwarded, fingerprint(headers, exchange.target, self._credentials)
-            )
-            if len(self._heads) >= _MAX_HEADS:
-                self._heads.clear()
-            self._heads[key] = head
-        return head
+        forwarded = self._forwarding.apply(headers, peer, host)
+        if is_held:
+            forwarded = self._shared(forwarded)
+        return RequestHead(target, forwarded, fingerprint(headers, target, self._credentials))
 
     def _shared(self, headers: Headers) -> Headers:
         """The headers, with pairs that other sessions have too held once for all."""
