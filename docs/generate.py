@@ -35,8 +35,10 @@ def limits() -> str:
         "Every limit and deadline. Each is a flag (`--max-body 32MiB`), a variable "
         "(`EPOCHGATE_MAX_BODY=32MiB`) and a line of the file given by `--config` (`max_body: 32MiB`).",
         _table(("setting", "default", "unit", "why", "at the limit"), rows),
-        "Not built yet: an event above `max_event_bytes` is not passed on in pieces on a connection that "
-        "never broke either; it ends its request with error -32050, `event_too_large`.",
+        "An event above `max_event_bytes` is passed on as it comes on a connection that never broke, and is "
+        "not kept: a client that loses it gets error -32050 when it returns. What has to be looked at whole "
+        "ends its request with that error instead: a question to the client, and an answer that needs a mark "
+        "or less of its epoch because the session was healed before.",
         "At start the limit of open files is raised to its hard limit. When no descriptor is left, "
         "accepting pauses, and `epochgate_accept_pauses_total` counts it.",
     )
@@ -94,11 +96,8 @@ TABLES: tuple[tuple[str, type, tuple[Row, ...]], ...] = (
     ("A connection to the server ended", axes.BreakEvidence, verdict.BREAK_TABLE),
     ("A client came back with a cursor", axes.CursorEvidence, verdict.CURSOR_TABLE),
 )
-_NOT_YET = (
-    "Some rows cannot come up yet. An event above `max_event_bytes` is not passed on in pieces: by its size "
-    "alone it fails its request on a connection that never broke, and restarts it after a break. So no "
-    "message is judged as above `max_event_bytes`, and no connection ends within an event that was passed "
-    "on. When a client ends its session, its connections are closed and the table is not asked."
+_NOT_ASKED = (
+    "When a client ends its session its connections are closed, and the table of breaks is not asked."
 )
 
 
@@ -110,7 +109,7 @@ def verdicts() -> str:
         "that fits decides; what a row does not name may be anything. A *scope* of `session` means that the "
         "session on the server is in doubt and is re-established; with `stream` that is done only to send "
         "the request again.",
-        _NOT_YET,
+        _NOT_ASKED,
         *(_verdict_table(title, kind, rows) for title, kind, rows in TABLES),
         "## Outside the tables",
         "Decided where they happen: there is nothing to weigh.",

@@ -111,7 +111,7 @@ class Limits(BaseSettings):
         "the server's answer is not read on, events go to the journal", least=1024)
     max_event_bytes: Size = _size(
         _DEFAULT.max_event_bytes, "a screenshot in base64",
-        "its request ends with an error; after a break it is a divergence, event_too_large", least=1024)
+        "passed on as it comes and not kept; after a break a divergence, event_too_large", least=1024)
     max_json_buffer: Size = _size(
         _DEFAULT.max_json_buffer_bytes, "what may be sent after its last byte came",
         "passed on as it comes; if it breaks the connection is aborted")

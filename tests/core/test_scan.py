@@ -55,8 +55,8 @@ def test_what_was_fed_is_passed_on_but_for_the_length_of_the_stamp() -> None:
 
     passed = replacer.feed(b'{"x":"' + b"y" * 1000)
 
-    assert len(passed) == 1006 - len(STAMP)
-    assert replacer.finish() == b"y" * len(STAMP)
+    assert len(passed) == 1006 - len(STAMP) - 1
+    assert replacer.finish() == b"y" * (len(STAMP) + 1)
 
 
 def test_the_number_of_replacements_is_known() -> None:

@@ -16,6 +16,7 @@ from epochgate.core import (
     epoch,
     http,
     jsonrpc,
+    passing,
     relaying,
     restarting,
     sending,
@@ -30,7 +31,7 @@ from epochgate.core.http import Headers
 from epochgate.core.scan import TopLevelReplacer
 from epochgate.core.states import ClientHalf, ClientInput, Up, UpInput
 from epochgate.core.stream import Answer, OwedState, Stream
-from epochgate.core.verdict import OUTSIDE, Ruling, Scope, Verdict, judge
+from epochgate.core.verdict import OUTSIDE, Ruling, Verdict, judge
 
 if TYPE_CHECKING:
     from epochgate.core.session import Session
@@ -165,29 +166,16 @@ def read(session: Session, stream: Stream, data: bytes) -> None:
     stream.last_read_at = session.now
     if answer.is_sse:
         block = stream.framer.feed(data)
-        if block:
+        if stream.passing is not None:
+            passing.read(session, stream, block)
+        elif block:
             relaying.take_block(session, stream, block)
-        elif stream.framer.pending > session.policy.max_event_bytes:
-            _stop_at_large_event(session, stream)
+        if stream.framer.pending > session.policy.max_event_bytes and stream.passing is None:
+            passing.begin(session, stream)
     elif stream.up is Up.OPAQUE:
         _pass_on(session, stream, data)
     else:
         _collect(session, stream, answer, data)
-
-
-def _stop_at_large_event(session: Session, stream: Stream) -> None:
-    if not stream.is_over and stream.leg is not None:
-        restarting.restart(session, stream, _too_large(stream), [])
-
-
-_TOO_LARGE = Ruling(Verdict.FAIL, "event_too_large")
-
-
-def _too_large(stream: Stream) -> Ruling:
-    """An event above the cap: unverified bytes must not pass on a leg that broke (R9)."""
-    if stream.leg_kind is Leg.UNBROKEN:
-        return _TOO_LARGE
-    return Ruling(Verdict.RESTART, "event_too_large", Scope.STREAM)
 
 
 def _collect(session: Session, stream: Stream, answer: Answer, data: bytes) -> None:
@@ -206,7 +194,7 @@ def _collect(session: Session, stream: Stream, answer: Answer, data: bytes) -> N
     if can_be_passed_on:
         _begin_passing_on(session, stream, answer)
     elif answer.size > session.policy.max_event_bytes:
-        restarting.restart(session, stream, _TOO_LARGE, [])
+        restarting.restart(session, stream, OUTSIDE["event_too_large"], [])
 
 
 def _begin_passing_on(session: Session, stream: Stream, answer: Answer) -> None:
@@ -237,7 +225,7 @@ def ended(session: Session, stream: Stream, end: LegEnd) -> None:
     """A stream's leg ended. What is owed decides whether that is its end."""
     stream.leg = None
     stream.is_leg_paused = False
-    if stream.up is Up.OPAQUE:
+    if stream.is_json_passed_on:
         _passed_on(session, stream, end)
     elif stream.up is Up.RETRY:
         _resume_ended(session, stream, end)
@@ -272,11 +260,12 @@ def _not_sent(session: Session, stream: Stream) -> None:
 
 
 def _passed_on(session: Session, stream: Stream, end: LegEnd) -> None:
-    """An answer that was passed on as it came is over; broken inside, it must not look whole (R34)."""
+    """An answer that was passed on as it came is over. Broken inside, or without the id that it answers,
+    it must not look whole (R34)."""
     assert stream.answer is not None
     assert stream.answer.replacer is not None
     stream.owed[0].state = OwedState.ANSWERED
-    if end is LegEnd.CLEAN:
+    if end is LegEnd.CLEAN and stream.answer.replacer.count == 1:
         rest = stream.answer.replacer.finish()
         session.move_stream(stream, UpInput.ANSWERED)
         if rest and stream.exchange is not None:

@@ -61,9 +61,10 @@ def broke(session: Session, stream: Stream, end: LegEnd) -> None:
 
 def _break_evidence(session: Session, stream: Stream, end: LegEnd) -> BreakEvidence:
     is_announced = end is LegEnd.CLEAN and stream.announced_retry_ms is not None
+    how = Break.ANNOUNCED if is_announced else Break.CUT
     return BreakEvidence(
         owed=_owed(stream),
-        how=Break.ANNOUNCED if is_announced else Break.CUT,
+        how=how if stream.passing is None else Break.INSIDE_EVENT,
         provable=_provable(stream),
         strikes=_strike(session, stream, is_announced=is_announced),
         poll=_poll_setting(session),

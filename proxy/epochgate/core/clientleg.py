@@ -6,10 +6,10 @@ A client that leaves does not end the work (design, section 5): its stream is he
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from epochgate.core import cursor, delivery, http, jsonrpc, sse
+from epochgate.core import cursor, delivery, http, jsonrpc, restarting, sse
 from epochgate.core.commands import (
     EndAnswer,
     Write,
@@ -18,7 +18,8 @@ from epochgate.core.delivery import JSON_HEADERS
 from epochgate.core.errors import OUTCOME_UNKNOWN
 from epochgate.core.http import Headers
 from epochgate.core.states import ClientHalf, ClientInput, Up, UpInput
-from epochgate.core.stream import Owed, Stream
+from epochgate.core.stream import Owed, Stream, Tombstone
+from epochgate.core.verdict import OUTSIDE
 
 if TYPE_CHECKING:
     from epochgate.core.session import Session
@@ -30,15 +31,6 @@ _SSE_HEADERS: Headers = (
 )
 _NEARLY_S = 0.001  # closer to its time than a clock can tell
 _JAVA = b"java-http-client"
-
-
-@dataclass(frozen=True, slots=True)
-class Tombstone:
-    """What is left of a stream: what it owed and its last cursor (R13, R14)."""
-
-    ids: tuple[bytes, ...]
-    last_cursor: int
-    is_standalone: bool
 
 
 # --- the client comes and goes ----------------------------------------------------------------------
@@ -61,6 +53,9 @@ def left(session: Session, exchange: int) -> None:
     else:
         stream.move_client(ClientInput.LEFT_WITHOUT_ID)
     session.clear_timer("wait", stream.handle)
+    if stream.passing is not None:  # nothing of it was kept that could come again
+        restarting.restart(session, stream, OUTSIDE["event_too_large"], [])
+        return
     if stream.up in (Up.WAITING, Up.VOID) and stream.client is ClientHalf.DONE:
         _abandon(session, stream)
         return
@@ -95,6 +90,8 @@ def attach(session: Session, stream: Stream, exchange: int, position: int, befor
     Of two legs the newer wins; the older ends with the final chunk (R35). Nothing to replay: a priming
     event instead, so that the client keeps a cursor (R10).
     """
+    if stream.passing is not None:
+        restarting.restart(session, stream, OUTSIDE["event_too_large"], [])
     if stream.exchange is not None:
         session.do(EndAnswer(delivery.release(session, stream)))
     stream.exchange = exchange
@@ -156,7 +153,7 @@ def keep_alive(session: Session, exchange: int) -> None:
         return
     idle = session.now - stream.last_write_at
     if stream.up is Up.OPAQUE:
-        idle = 0.0  # a comment inside an answer that is passed on would be part of it
+        idle = 0.0  # a comment inside what is passed on would be part of it
     elif idle >= session.policy.keepalive_s - _NEARLY_S:
         session.do(Write(exchange, sse.KEEPALIVE_ONE_LINE if is_java(stream) else sse.KEEPALIVE))
         stream.last_write_at = session.now
@@ -227,10 +224,11 @@ def cancel_due(session: Session, stream: Stream) -> None:
     """A cancelled request had its time to be answered all the same (R29)."""
     if stream.is_over or stream.open_owed:
         return
-    if stream.up is Up.OPAQUE:
+    if stream.is_json_passed_on:
         delivery.abort(session, stream)
         return
     delivery.end_leg(session, stream)
+    delivery.break_off(session, stream)
     session.move_stream(stream, UpInput.CANCELLED)
     delivery.clear_timers(session, stream)
     if stream.client is ClientHalf.UNBORN:
@@ -250,7 +248,10 @@ def begin_drain(session: Session, until: float) -> None:
     session.drain_until = until
     session.set_timer("drain", 0, max(until - session.now, 0.0))
     for stream in list(session.streams.values()):
-        if not stream.is_request and stream.exchange is not None:
+        if stream.is_request:
+            continue
+        delivery.break_off(session, stream)
+        if stream.exchange is not None:
             session.do(EndAnswer(delivery.release(session, stream)))
             stream.move_client(ClientInput.LEFT)
 

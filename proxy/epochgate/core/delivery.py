@@ -103,7 +103,7 @@ def deliver(session: Session, stream: Stream, data: bytes, count: int) -> None:
     stream.relayed += count
     steps = session.steps
     steps.append(Relayed(count))
-    if stream.client is ClientHalf.ATTACHED and stream.exchange is not None:
+    if stream.client is ClientHalf.ATTACHED and stream.exchange is not None and stream.passing is None:
         steps.append(Write(stream.exchange, data))
         stream.last_write_at = session.now
         journal.written_to = numbering.next_position
@@ -135,12 +135,21 @@ def adjust_flow(session: Session, stream: Stream) -> None:
     is_full = journal.size > session.policy.journal_stream_bytes or journal.is_exceeding
     is_behind = journal.written_to < stream.numbering.next_position
     has_undelivered = is_behind or _may_be_undelivered(stream)
-    should_pause = stream.leg is not None and (stream.is_stalled or (is_full and has_undelivered))
+    is_kept_waiting = stream.is_stalled or (is_full and has_undelivered)
+    should_pause = stream.leg is not None and (
+        is_kept_waiting or _has_large_event_for_nobody(session, stream)
+    )
     if should_pause == stream.is_leg_paused or stream.leg is None:
         return
     stream.is_leg_paused = should_pause
     stream.last_read_at = session.now
     session.do(PauseLeg(stream.leg) if should_pause else ResumeLeg(stream.leg))
+
+
+def _has_large_event_for_nobody(session: Session, stream: Stream) -> bool:
+    """Whether an event is under way that cannot be kept, only be given to a client that reads (R9)."""
+    is_large = stream.framer.pending > session.policy.max_event_bytes
+    return is_large and stream.up is Up.OPEN and stream.client is not ClientHalf.ATTACHED
 
 
 def finish(session: Session, stream: Stream) -> None:
@@ -178,10 +187,11 @@ def fail(session: Session, stream: Stream, code: int, reason: str) -> None:
 
     Inside an answer that is passed on as it comes there is no place for one: it is broken off (R34).
     """
-    if stream.up is Up.OPAQUE:
+    if stream.is_json_passed_on:
         abort(session, stream)
         return
     end_leg(session, stream)
+    break_off(session, stream)
     errors = [*stream.withheld, *(error(stream, owed, code, reason) for owed in stream.open_owed)]
     session.move_stream(stream, UpInput.FAILED)
     clear_timers(session, stream)
@@ -199,7 +209,7 @@ def fail(session: Session, stream: Stream, code: int, reason: str) -> None:
 
 
 def abort(session: Session, stream: Stream) -> None:
-    """Break the client's leg inside an event or answer, so that it cannot look whole (R9, R34)."""
+    """Break the client's leg inside an answer that is passed on, so that it cannot look whole (R34)."""
     end_leg(session, stream)
     session.move_stream(stream, UpInput.FAILED)
     clear_timers(session, stream)
@@ -207,6 +217,20 @@ def abort(session: Session, stream: Stream) -> None:
         session.do(AbortAnswer(release(session, stream)))
         stream.move_client(ClientInput.FINISHED)
     session.set_timer("retain", stream.handle, session.policy.retain_s)
+
+
+def break_off(session: Session, stream: Stream) -> None:
+    """An event that is passed on will not be whole: the client must not take what it got for one (R9).
+
+    It may come back.
+    """
+    if stream.passing is None:
+        return
+    stream.passing = None
+    if stream.exchange is not None:
+        session.do(AbortAnswer(release(session, stream)))
+        stream.move_client(ClientInput.LEFT)
+        session.set_timer("hold", stream.handle, session.policy.hold_s)
 
 
 def error(stream: Stream, owed: Owed, code: int, reason: str) -> bytes:

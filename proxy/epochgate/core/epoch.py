@@ -75,12 +75,12 @@ def stated_in(raw: bytes, keys: Sequence[str]) -> bytes | None:
 
 
 def _may_state(raw: bytes, keys: Sequence[str]) -> bool:
-    if any(form in raw for key in keys for form in _written(key)):
+    if any(form in raw for key in keys for form in written(key)):
         return True
     return b"\\u00" in raw and _ESCAPED_ASCII.search(raw) is not None
 
 
-def _written(key: str) -> tuple[bytes, ...]:
+def written(key: str) -> tuple[bytes, ...]:
     """How servers write a key in JSON: some escape the slash."""
     plain = msgspec.json.encode(key)[1:-1]
     return (plain, plain.replace(b"/", b"\\/")) if b"/" in plain else (plain,)
@@ -140,7 +140,7 @@ def fast_equal_count(block: bytes, keys: Sequence[str], captured: bytes | None) 
     if b"\\u00" in block and _ESCAPED_ASCII.search(block):
         return False
     for key in keys:
-        found = sum(block.count(form) for form in _written(key))
+        found = sum(block.count(form) for form in written(key))
         if found and (captured is None or found != _count_stated(block, key, captured)):
             return False
     return True
@@ -150,7 +150,7 @@ def _count_stated(block: bytes, key: str, captured: bytes) -> int:
     ends = (b"",) if captured[-1:] == b'"' else (b",", b"}")
     return sum(
         block.count(b'"%b":%b%b%b' % (form, space, captured, end))
-        for form in _written(key)
+        for form in written(key)
         for space in (b"", b" ")
         for end in ends
     )

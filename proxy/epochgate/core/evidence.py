@@ -50,6 +50,29 @@ def _judge(leg: Leg, claim: Claim, match: Match, asked: Asked, step: IdStep, bef
     return judge(MessageEvidence(leg, Size.FITS, claim, match, asked, step, before))
 
 
+def judge_large(stream: Stream) -> Ruling:
+    """Whether an event above `max_event_bytes` may be passed on before it is whole (R9)."""
+    return judge(
+        MessageEvidence(
+            stream.leg_kind,
+            Size.TOO_LARGE,
+            Claim.PLAIN,
+            Match.NOT_CAPTURED,
+            Asked.NO,
+            IdStep.UNJUDGED,
+            Before.SOMETHING,
+        )
+    )
+
+
+def judge_passed(claim: Claim, *, is_ours: bool, is_of_other_epoch: bool) -> Ruling:
+    """What to do with the end of an event that was passed on: now all of it was seen."""
+    if not is_ours:
+        claim = Claim.UNKNOWN_ANSWER if claim is Claim.ANSWER else Claim.UNKNOWN_PROGRESS
+    match = Match.DIFFERENT if is_of_other_epoch else Match.EQUAL
+    return _judge(Leg.UNBROKEN, claim, match, Asked.NO, IdStep.UNJUDGED, Before.SOMETHING)
+
+
 def learn(stream: Stream, event: sse.Event) -> None:
     """Take the id of an event that was accepted; after a resume only one that fits (R31)."""
     if not event.id:
@@ -80,6 +103,11 @@ def note_answer(session: Session, stream: Stream, reading: Reading) -> None:
         result = (jsonrpc.read_object(reading.message.raw) or {}).get("result")
         if result is not None:
             session.tools.add_page(bytes(result), is_first)
+    note_call(session, stream, owed)
+
+
+def note_call(session: Session, stream: Stream, owed: Owed) -> None:
+    """A call was answered: its session may hold state from now on (R21)."""
     name = owed.message.tool
     if name is None or not session.tools.is_annotating:
         return

@@ -92,6 +92,12 @@ class Journal:
             has_evicted = True
         return has_evicted
 
+    def skip(self, position: int) -> None:
+        """The event at `position` is not kept: what stands before it leads nowhere any more."""
+        while not isinstance(self._entries, tuple) and self._entries and self._entries[0].first <= position:
+            self._release(self._entries.popleft())
+        self.evicted_to = position + 1
+
     def clear(self) -> None:
         for entry in self._entries:
             self._release(entry)

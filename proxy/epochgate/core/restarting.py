@@ -55,7 +55,8 @@ def restart(session: Session, stream: Stream, ruling: Ruling, readings: list[Rea
         return
     session.do(Judged("upstream", stream.kind.value, ruling.verdict.value, ruling.reason, stream.exchange))
     delivery.end_leg(session, stream)
-    if ruling.verdict is Verdict.FAIL or stream.up is Up.OPAQUE:
+    delivery.break_off(session, stream)
+    if stream.is_request and (ruling.verdict is Verdict.FAIL or stream.is_json_passed_on):
         delivery.fail(session, stream, OUTCOME_UNKNOWN, ruling.reason)
         ending.stream_over(session, stream)
         return
@@ -209,7 +210,9 @@ def post_found_session_gone(session: Session, stream: Stream) -> None:
 def _shows_life(session: Session, generation: Generation) -> bool:
     if session.now - generation.last_sign_of_life < _LIFE_S:
         return True
-    return any(one.up is Up.OPEN and one.generation is generation for one in session.streams.values())
+    return any(
+        one.up in (Up.OPEN, Up.OPAQUE) and one.generation is generation for one in session.streams.values()
+    )
 
 
 def _check_affinity(session: Session, stream: Stream) -> None:

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING
 
 from epochgate.core import clientleg, cursor, delivery, restarting, sse, standalone
 from epochgate.core.axes import CursorEvidence, Half, Names, Position
-from epochgate.core.clientleg import Tombstone
 from epochgate.core.commands import AbortAnswer, Counted, EndAnswer, Judged, OpenAnswer, Respond, Write
 from epochgate.core.events import GetArrived
 from epochgate.core.http import Headers
 from epochgate.core.inquiry import Outcome
 from epochgate.core.states import ClientHalf, Up
-from epochgate.core.stream import Stream
+from epochgate.core.stream import Stream, Tombstone
 from epochgate.core.verdict import Verdict, judge
 
 if TYPE_CHECKING:

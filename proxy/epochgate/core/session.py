@@ -55,7 +55,7 @@ from epochgate.core.policy import Policy
 from epochgate.core.records import Record, SessionRecord
 from epochgate.core.reissue import Tools
 from epochgate.core.states import SESSION, SessionInput, SessionState, UpInput, look_up
-from epochgate.core.stream import Kind, Restart, Stream
+from epochgate.core.stream import Kind, Restart, Stream, Tombstone
 from epochgate.core.upward import headers_of_own_post
 
 _NEVER = float("inf")
@@ -169,7 +169,7 @@ class Session:
         self.standalone: Stream | None = None
         self.running = 0  # request streams that are not over
         self.finished: list[Stream] = []  # to be forgotten when the event is dealt with
-        self.tombstones: dict[int, clientleg.Tombstone] = {}
+        self.tombstones: dict[int, Tombstone] = {}
         self.block_owners: dict[int, Stream] = {}
         self.blocks = Blocks(entropy(32))
 

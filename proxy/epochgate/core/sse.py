@@ -97,6 +97,10 @@ class Framer:
             self._keep(data[cut:])
         return block
 
+    def peek(self, size: int) -> bytes:
+        """At most `size` bytes of the incomplete event, from its beginning."""
+        return b"".join(self._chunks)[:size]
+
     def take_tail(self) -> bytes:
         """Give up the incomplete event, to stream it through (R9).
 

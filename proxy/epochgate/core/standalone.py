@@ -51,6 +51,7 @@ def move_to(session: Session, generation: Generation) -> None:
     if old is None or old.client is ClientHalf.UNBORN or old.is_over:
         return
     delivery.end_leg(session, old)
+    delivery.break_off(session, old)
     new = session.new_stream(Kind.STANDALONE, old.head)
     new.generation = generation
     new.predecessor, old.successor = old, new
@@ -158,6 +159,7 @@ def _pass_refusal(session: Session, stream: Stream) -> None:
 def close(session: Session, stream: Stream) -> None:
     """The server offers the stream no longer: the client's leg ends with the final chunk (W8)."""
     delivery.end_leg(session, stream)
+    delivery.break_off(session, stream)
     session.move_stream(stream, UpInput.FAILED)
     if stream.exchange is not None:
         session.do(EndAnswer(delivery.release(session, stream)))

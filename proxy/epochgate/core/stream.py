@@ -7,6 +7,7 @@ does not end the work, and an upstream that breaks does not end the answer.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from epochgate.core.axes import Leg
 from epochgate.core.enums import Enum
@@ -30,6 +31,9 @@ from epochgate.core.states import (
 )
 from epochgate.core.usual import Usual
 from epochgate.core.verdict import Ruling
+
+if TYPE_CHECKING:
+    from epochgate.core.passing import Passing
 
 
 class Kind(Enum):
@@ -113,6 +117,15 @@ class Answer:
         return b"".join(self.chunks)
 
 
+@dataclass(frozen=True, slots=True)
+class Tombstone:
+    """What is left of a stream: what it owed and its last cursor (R13, R14)."""
+
+    ids: tuple[bytes, ...]
+    last_cursor: int
+    is_standalone: bool
+
+
 # What stands in a stream before its first SSE answer: most calls are answered by JSON.
 _NO_FRAMER = Framer()
 _NO_IDS = EventIds()
@@ -159,6 +172,7 @@ class Stream:
         "not_run_reissues",
         "numbering",
         "owed",
+        "passing",
         "poll_retry_ms",
         "predecessor",
         "reissues",
@@ -197,6 +211,7 @@ class Stream:
         self.header_epoch: bytes | None = None
         self.framer = _NO_FRAMER
         self.ids = _NO_IDS
+        self.passing: Passing | None = None  # an event that is given to the client as it comes (R9)
         self.announced_retry_ms: int | None = None  # `retry:` on the last block of this leg
         self.poll_retry_ms: int | None = None
         self.has_unproven_poll = False
@@ -243,6 +258,11 @@ class Stream:
     @property
     def is_attached(self) -> bool:
         return self.client is ClientHalf.ATTACHED
+
+    @property
+    def is_json_passed_on(self) -> bool:
+        """Whether the answer is a JSON body that the client gets as it comes (R34)."""
+        return self.up is Up.OPAQUE and self.answer is not None and not self.answer.is_sse
 
     @property
     def is_waited_for(self) -> bool:

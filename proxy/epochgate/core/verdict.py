@@ -173,13 +173,14 @@ _TABLES: dict[type, tuple[Row, ...]] = {
     CursorEvidence: CURSOR_TABLE,
 }
 
-# Restarts that are decided outside the tables: a question that can have no answer (R18), a POST that
-# the server refused because its session is gone, and silence (R22).
+# What is decided outside the tables: a question that can have no answer (R18), a POST that the server
+# refused because its session is gone, silence (R22), and what cannot be kept, or passed on whole (R9).
 OUTSIDE: dict[str, Ruling] = {
     "question_void": Ruling(Verdict.RESTART, "question_void", Scope.STREAM),
     "request_id_reset": Ruling(Verdict.RESTART, "request_id_reset", Scope.SESSION),
     "session_gone": Ruling(Verdict.RESTART, "session_gone", Scope.SESSION),
     "upstream_lost": Ruling(Verdict.RESTART, "upstream_lost", Scope.STREAM),
+    "event_too_large": Ruling(Verdict.FAIL, "event_too_large"),
     "upstream_silent": Ruling(Verdict.FAIL, "upstream_silent", Scope.STREAM),
 }
 
