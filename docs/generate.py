@@ -182,7 +182,7 @@ def states() -> str:
         "The tables of `proxy/epochgate/core/states.py`. A cell is the next state; `–` cannot happen, and "
         "meeting it is an error of the machine.",
         _machine("Session", SESSION),
-        "Nothing leads out of `ended`. A repeated `initialize` does not come up yet (see the last table).",
+        "Nothing leads out of `ended`.",
         _machine("Stream, upstream half", UPSTREAM),
         "Nothing leads out of `gone`. A standalone stream owes no answer: where a request's stream waits "
         "in `void` to be sent again, it waits to be reopened.",
@@ -190,7 +190,9 @@ def states() -> str:
         "## What is done with a client's request",
         "By the state of its session.",
         _grid(INTAKE),
-        "Not built yet: an `initialize` that names a known session does not pass; it gets a JSON-RPC error.",
+        "Of a repeated `initialize`: the same session id in its answer is a new generation of the session, "
+        "another id is another session, anything else passes and changes nothing. While a heal is under way "
+        "it waits for its end.",
     )
 
 

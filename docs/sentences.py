@@ -171,8 +171,8 @@ REASONS: dict[tuple[str, str], str] = {
     ("restart", "upstream_lost"): "the server could not be reached until `resume_deadline`",
     ("restart", "poll_unproven"): "the server announced the close and states no epochs, and "
         "`poll_without_epoch: restart` (or it gave no event id, or stamps are off)",
-    ("fail", "event_too_large"): "an event above `max_event_bytes` cannot be passed on, or it, or a JSON answer "
-        "above `max_json_buffer`, broke while it was passed on",
+    ("fail", "event_too_large"): "an event above `max_event_bytes` cannot be passed on, or it, or a JSON "
+        "answer above `max_json_buffer`, broke while it was passed on",
     ("fail", "upstream_silent"): "an answer is owed and the server was silent for `max_silence`",
     ("fail", "expired"): "what the client's cursor names is no longer kept: 200, and error -32050 for each "
         "request it is owed",

@@ -18,6 +18,7 @@ from epochgate.core import commands as do
 from epochgate.core import http, jsonrpc
 from epochgate.core.commands import SendUpstream, Step
 from epochgate.core.events import (
+    Adopted,
     ClientLeft,
     DeadlineReached,
     DeleteArrived,
@@ -65,6 +66,7 @@ class Play:
         self.steps: list[Step] = []
         self.persists: list[do.Persist] = []
         self.registered: list[bytes] = []
+        self.adopted: list[tuple[Exchange, Session]] = []
         self.is_forgotten = False
         self.visible_id: bytes | None = None
         self.client_headers: Headers = ((b"MCP-Protocol-Version", b"2025-11-25"),)
@@ -96,6 +98,15 @@ class Play:
             self.feed(DeadlineReached())
         self.now = until
 
+    def adopt(self) -> Play:
+        """The play of the session that a request within this one opened last."""
+        exchange, session = self.adopted[-1]
+        other = Play(self.policy, now=self.now)
+        other.session = session
+        other.exchanges[exchange.number] = exchange
+        other.feed(Adopted())
+        return other
+
     def _perform(self, step: Step) -> None:
         match step:
             case SendUpstream(leg, method, _, headers, body, within):
@@ -126,6 +137,8 @@ class Play:
                 self.persists.append(step)
             case do.Register(visible_id):
                 self.registered.append(visible_id)
+            case do.Adopt(exchange, session):
+                self.adopted.append((self.exchanges[exchange], session))
             case do.Forget():
                 self.is_forgotten = True
             case _:

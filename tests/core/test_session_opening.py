@@ -173,16 +173,6 @@ def test_a_client_that_leaves_before_the_answer_leaves_a_session_that_runs_idle(
     assert play.is_forgotten
 
 
-def test_a_second_initialize_within_the_session_is_told_to_start_anew() -> None:
-    play = opened()
-
-    exchange = play.post(initialize(id=9))
-
-    assert exchange.status == 200
-    assert exchange.json["id"] == 9
-    assert exchange.json["error"]["data"]["reason"] == "already_initialized"
-
-
 def test_initialized_is_forwarded_in_the_session() -> None:
     play = opened(is_initialized=False)
     exchange = play.post(notification("notifications/initialized"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from epochgate.core import cursor, delivery, http, jsonrpc, restarting, sse
+from epochgate.core import cursor, delivery, http, jsonrpc, reopening, restarting, sse
 from epochgate.core.commands import (
     EndAnswer,
     Write,
@@ -40,6 +40,8 @@ def left(session: Session, exchange: int) -> None:
     """The client's connection is gone. Nothing of its stream ends but this leg."""
     if session.opening is not None and session.opening.exchange == exchange:
         session.opening.has_client = False
+        return
+    if reopening.client_left(session, exchange):
         return
     session.asking.pop(exchange, None)
     session.opened.pop(exchange, None)

@@ -6,9 +6,14 @@ and logs. Exchanges are numbered by the shell, legs by the core.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from epochgate.core.http import Headers
 from epochgate.core.records import Record
 from epochgate.core.values import Value
+
+if TYPE_CHECKING:
+    from epochgate.core.session import Session
 
 # --- commands -----------------------------------------------------------------------------------
 
@@ -103,6 +108,14 @@ class Register(Value, frozen=True):
     visible_id: bytes
 
 
+class Adopt(Value, frozen=True):
+    """The exchange's request opened another session: it is that one's from now on, and hands out steps
+    when it is told `Adopted`."""
+
+    exchange: int
+    session: Session
+
+
 class Forget(Value, frozen=True):
     """The session is over and nothing of it is left: drop it."""
 
@@ -193,6 +206,7 @@ Command = (
     | AbortAnswer
     | Persist
     | Register
+    | Adopt
     | Forget
 )
 Fact = (

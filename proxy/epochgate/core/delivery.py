@@ -34,6 +34,7 @@ PRIMING_SINCE = "2025-11-25"  # clients that ask for an older revision cannot pa
 
 
 JSON_HEADERS: Headers = ((b"Content-Type", b"application/json"),)
+TEXT_HEADERS: Headers = ((b"Content-Type", b"text/plain; charset=utf-8"),)
 
 
 _STREAM_TIMERS = ("silence", "retry", "wait", "cancel", "reopen")
@@ -180,6 +181,11 @@ def respond(
         session.do(Respond(release(session, stream), status, headers, body, reason))
         stream.move_client(ClientInput.FINISHED)
     session.finished.append(stream)
+
+
+def not_found(session: Session, exchange: int) -> None:
+    """The session is over: plain text, since a JSON-RPC body would keep it alive in Go (W4)."""
+    session.do(Respond(exchange, 404, TEXT_HEADERS, b"session not found"))
 
 
 def fail(session: Session, stream: Stream, code: int, reason: str) -> None:

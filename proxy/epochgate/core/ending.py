@@ -9,6 +9,7 @@ from epochgate.core import (
     delivery,
     http,
     opening,
+    reopening,
     standalone,
 )
 from epochgate.core.commands import (
@@ -21,7 +22,6 @@ from epochgate.core.events import DeleteArrived
 from epochgate.core.generation import Generation
 from epochgate.core.http import Headers
 from epochgate.core.inquiry import Inquiry, Outcome
-from epochgate.core.intake import not_found
 from epochgate.core.records import EndRecord
 from epochgate.core.states import (
     INTAKE,
@@ -74,7 +74,7 @@ def delete_arrived(session: Session, event: DeleteArrived) -> None:
     """DELETE wins over everything (R25)."""
     does = look_up(INTAKE, session.state, ClientAsk.DELETE)
     if does is Does.NOT_FOUND:
-        not_found(session, event.exchange)
+        delivery.not_found(session, event.exchange)
         return
     if does is Does.CLOSE and event.head.fingerprint in session.accepted:
         session.persist(EndRecord(session.visible_id), lambda: _ended(session, event, 200, ()))
@@ -115,6 +115,7 @@ def end(session: Session) -> None:
         return
     session.move(SessionInput.ENDED)
     session.heal = None
+    reopening.session_ended(session)
     if run is not None and run.new is not None and run.new is not session.current:
         end_upstream(session, run.new)
     for generation in session.generations[:-1]:

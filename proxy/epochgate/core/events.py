@@ -121,6 +121,10 @@ class Fenced(Value, frozen=True):
     token: int
 
 
+class Adopted(Value, frozen=True):
+    """A session that `Adopt` named has its driver, and the exchange that opened it."""
+
+
 class DeadlineReached(Value, frozen=True):
     """The time that `next_deadline` named has come."""
 
@@ -144,6 +148,7 @@ Event = (
     | LegEnded
     | Persisted
     | Fenced
+    | Adopted
     | DeadlineReached
     | DrainBegun
 )

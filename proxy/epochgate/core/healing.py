@@ -16,6 +16,7 @@ from epochgate.core import (
     heal,
     http,
     jsonrpc,
+    reopening,
     restarting,
     restoring,
     sending,
@@ -189,6 +190,7 @@ def _committed(session: Session, run: Heal, old: Generation) -> None:
     for stream in waiting:
         release(session, stream)
     ending.end_if_over(session, old)
+    reopening.heal_over(session)
 
 
 def release(session: Session, stream: Stream) -> None:
@@ -238,6 +240,7 @@ def give_up(session: Session, run: Heal, why: tuple[str, ...]) -> None:
     session.do(HealEnded(run.trigger, "incompatible", run.replaces, seconds, why))
     restarting.fail_waiting(session, "incompatible")
     _end_standalone(session)
+    reopening.heal_over(session)
 
 
 def _end_standalone(session: Session) -> None:
@@ -277,3 +280,4 @@ def _park(session: Session, run: Heal) -> None:
     session.clear_timer("heal", 0)
     session.move(SessionInput.UNREACHABLE)
     session.do(HealEnded(run.trigger, "parked", run.replaces, session.now - run.began_at))
+    reopening.heal_over(session)

@@ -15,6 +15,7 @@ from epochgate.core import (
     healing,
     jsonrpc,
     opening,
+    reopening,
     restarting,
     resuming,
     sending,
@@ -23,7 +24,6 @@ from epochgate.core import (
 from epochgate.core.commands import Respond
 from epochgate.core.errors import LIMIT_REACHED, SESSION_NOT_RESTORED
 from epochgate.core.events import GetArrived, PostArrived, RequestHead
-from epochgate.core.http import Headers
 from epochgate.core.jsonrpc import Kind, Message
 from epochgate.core.jsontext import read_string
 from epochgate.core.records import OwedRecord
@@ -35,9 +35,7 @@ from epochgate.core.upward import make_owed
 if TYPE_CHECKING:
     from epochgate.core.session import Session
 
-_TEXT: Headers = ((b"Content-Type", b"text/plain; charset=utf-8"),)
 _RESTORED = frozenset(("logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tools/call"))
-_SESSION_NOT_FOUND = b"session not found"
 
 
 # --- POST -------------------------------------------------------------------------------------------
@@ -56,16 +54,18 @@ def post_arrived(session: Session, event: PostArrived) -> None:
         return
     match look_up(INTAKE, session.state, _ask(body)):
         case Does.NOT_FOUND:
-            not_found(session, event.exchange)
+            delivery.not_found(session, event.exchange)
         case Does.NOT_YET:
-            session.do(Respond(event.exchange, 400, _TEXT, b"the session is still being opened"))
+            session.do(
+                Respond(event.exchange, 400, delivery.TEXT_HEADERS, b"the session is still being opened")
+            )
         case Does.ACCEPT:
             forwarding.note_notifications(session, event, body.messages)
             session.do(Respond(event.exchange, 202, (), b""))
         case Does.ROUTE:
             forwarding.route_answers(session, event, body.messages)
         case Does.REOPEN:
-            _refuse_reopening(session, event, requests)
+            reopening.begin(session, event, requests[0])
         case Does.WAIT | Does.HEAL_AND_WAIT:
             _take_request(session, event, is_waiting=True)
         case Does.SEND if requests:
@@ -83,19 +83,6 @@ def _ask(body: jsonrpc.Body) -> ClientAsk:
     if any(message.kind is Kind.NOTIFICATION for message in body.messages):
         return ClientAsk.NOTIFICATION
     return ClientAsk.ANSWER
-
-
-def not_found(session: Session, exchange: int) -> None:
-    """The session is over: plain text, since a JSON-RPC body would keep it alive in Go (W4)."""
-    session.do(Respond(exchange, 404, _TEXT, _SESSION_NOT_FOUND))
-
-
-def _refuse_reopening(session: Session, event: PostArrived, requests: tuple[Message, ...]) -> None:
-    """`initialize` within a session: start anew without the id instead."""
-    text = "epochgate: this session is initialized; send initialize without Mcp-Session-Id to open another"
-    data = {"reason": "already_initialized", "method": "initialize", "generation": session.current.number}
-    error = jsonrpc.error_response(requests[0].id or b"null", -32600, text, data)
-    session.do(Respond(event.exchange, 200, delivery.JSON_HEADERS, error))
 
 
 # --- requests ---------------------------------------------------------------------------------------
@@ -175,7 +162,7 @@ def get_arrived(session: Session, event: GetArrived) -> None:
     ask = ClientAsk.GET if event.cursor is None else ClientAsk.RESUME
     match look_up(INTAKE, session.state, ask):
         case Does.NOT_FOUND:
-            not_found(session, event.exchange)
+            delivery.not_found(session, event.exchange)
         case Does.STREAM:
             resuming.authorise(session, event, lambda: _stream(session, event))
         case _:
@@ -191,7 +178,7 @@ def _stream(session: Session, event: GetArrived) -> None:
     elif (
         held.exchange is not None and session.now - held.last_attached_at < session.policy.takeover_interval_s
     ):
-        headers = (*_TEXT, (b"Retry-After", b"5"))
+        headers = (*delivery.TEXT_HEADERS, (b"Retry-After", b"5"))
         resuming.respond(session, event.exchange, 409, headers, b"a stream is open already")
     else:
         held.last_attached_at = session.now

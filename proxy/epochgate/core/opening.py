@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from epochgate.core import delivery, epoch, heal, http, jsonrpc, relaying, restarting, sse
+from epochgate.core import delivery, epoch, heal, http, jsonrpc, relaying, reopening, restarting, sse
 from epochgate.core.commands import (
     AbortAnswer,
     EndAnswer,
@@ -19,12 +19,14 @@ from epochgate.core.commands import (
     UpstreamFailed,
     Write,
 )
+from epochgate.core.epoch import Epoch
 from epochgate.core.errors import SESSION_NOT_RESTORED
 from epochgate.core.events import LegEnd, PostArrived
 from epochgate.core.http import Headers
 from epochgate.core.jsonrpc import Kind, Message
 from epochgate.core.jsontext import read_string
 from epochgate.core.states import SessionInput
+from epochgate.core.values import Value
 
 if TYPE_CHECKING:
     from epochgate.core.session import Session
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Opening:
-    """The exchange that may begin a session. `events` are those of an SSE answer, whole."""
+    """The exchange that may begin a session; `is_repeated`: within a session that is there already."""
 
     exchange: int
     post: PostArrived
@@ -46,18 +48,24 @@ class Opening:
     size: int = 0
     is_passing: bool = False
     has_client: bool = True
+    is_repeated: bool = False
 
     @property
     def body(self) -> bytes:
         return b"".join(self.chunks)
 
 
+class Begun(Value, frozen=True):
+    """What an answer begins: a session of the server's, with what it said of itself and its epoch."""
+
+    upstream_id: bytes
+    result_raw: bytes
+    epoch: Epoch
+
+
 def begin(session: Session, post: PostArrived, request: Message) -> None:
     """Send the client's `initialize` up, byte for byte."""
-    session.initialize = request
     session.target = post.head.target
-    version = read_string(request.params().get("protocolVersion"))
-    session.client_version = version or ""
     attempt = Opening(post.exchange, post, request)
     session.opening = attempt
     headers = http.with_value(post.head.headers, b"Accept-Encoding", b"identity")
@@ -110,7 +118,7 @@ def ended(session: Session, attempt: Opening, end: LegEnd) -> None:
     """The upstream exchange is over without more of an answer."""
     if attempt.is_passing:
         session.do(EndAnswer(attempt.exchange) if end is LegEnd.CLEAN else AbortAnswer(attempt.exchange))
-        _drop(session)
+        _drop(session, attempt)
         return
     message = jsonrpc.read_message(attempt.body)
     is_whole = end is LegEnd.CLEAN or (end is LegEnd.CLOSED and _stands_by_itself(attempt, message))
@@ -131,7 +139,7 @@ def give_up(session: Session, attempt: Opening) -> None:
     delivery.drop_leg(session, attempt.leg, is_answered=False)
     if attempt.is_passing:
         session.do(AbortAnswer(attempt.exchange))
-        _drop(session)
+        _drop(session, attempt)
         return
     _answer_error(session, attempt, "upstream_silent")
 
@@ -142,28 +150,48 @@ def _answer_error(session: Session, attempt: Opening, reason: str) -> None:
     data = {"reason": reason, "method": "initialize", "generation": 0}
     body = jsonrpc.error_response(attempt.request.id or b"null", SESSION_NOT_RESTORED, text, data)
     session.do(Respond(attempt.exchange, 200, delivery.JSON_HEADERS, body))
-    _drop(session)
+    _drop(session, attempt)
 
 
 def _settle(session: Session, attempt: Opening, message: Message | None) -> None:
-    upstream_id = http.find(attempt.headers, http.SESSION_ID)
-    result_raw = None if message is None else jsonrpc.member(message.raw, "result")
-    result = None if result_raw is None else heal.read_initialize_result(result_raw)
-    is_session = 200 <= attempt.status < 300 and upstream_id is not None and result is not None
-    if not is_session or message is None or upstream_id is None or result is None or result_raw is None:
+    begun = None if message is None else _read(session, attempt, message)
+    if attempt.is_repeated:
+        reopening.settled(session, attempt, begun)
+    elif begun is None:
         session.do(Respond(attempt.exchange, attempt.status, attempt.headers, attempt.body, attempt.reason))
-        _drop(session)
-        return
+        _drop(session, attempt)
+    else:
+        record(session, attempt, begun)
+        begin_session(session, attempt, begun)
+
+
+def _read(session: Session, attempt: Opening, message: Message) -> Begun | None:
+    upstream_id = http.find(attempt.headers, http.SESSION_ID)
+    result_raw = jsonrpc.member(message.raw, "result")
+    result = None if result_raw is None else heal.read_initialize_result(result_raw)
+    if not 200 <= attempt.status < 300 or upstream_id is None or result is None or result_raw is None:
+        return None
     stated = epoch.Epoch(
         epoch.stated_in(message.raw, session.policy.epoch_keys),
         epoch.stated_in_headers(attempt.headers, session.policy.epoch_header),
     )
-    session.add_generation(upstream_id, stated)
-    session.visible_id = upstream_id
-    is_taken, session.is_taken = session.is_taken, None
-    if is_taken is not None and is_taken(upstream_id):  # a healed session is known by it still (R42)
-        session.visible_id = b"eg%032x" % session.entropy(128)
-    session.initialize_result_raw = result_raw
+    return Begun(upstream_id, result_raw, stated)
+
+
+def record(session: Session, attempt: Opening, begun: Begun) -> None:
+    """Keep what was negotiated: heals repeat it and compare with it."""
+    session.initialize = attempt.request
+    session.target = attempt.post.head.target
+    session.client_version = read_string(attempt.request.params().get("protocolVersion")) or ""
+    session.initialize_result_raw = begun.result_raw
+
+
+def begin_session(session: Session, attempt: Opening, begun: Begun) -> None:
+    """Generation 1; the client is told once that is durable."""
+    session.add_generation(begun.upstream_id, begun.epoch)
+    session.visible_id = begun.upstream_id
+    if session.is_taken is not None and session.is_taken(begun.upstream_id):
+        session.visible_id = b"eg%032x" % session.entropy(128)  # a healed session is known by it still (R42)
     session.persist_session(lambda: _relay(session, attempt))
 
 
@@ -174,8 +202,13 @@ def _relay(session: Session, attempt: Opening) -> None:
     restarting.accept(session, attempt.post.head)
     session.do(Register(session.visible_id))
     session.touch()
+    answer(session, attempt)
+
+
+def answer(session: Session, attempt: Opening) -> None:
+    """Give the client the answer, under the session id that it knows."""
     if not attempt.has_client:
-        return  # its idle limit will end it
+        return  # the idle limit will end the session
     headers = delivery.client_headers(session, attempt.headers)
     if attempt.framer is None:
         body = attempt.body
@@ -199,7 +232,10 @@ def _events(session: Session, body: bytes) -> bytes:
     return b"".join(kept)
 
 
-def _drop(session: Session) -> None:
+def _drop(session: Session, attempt: Opening) -> None:
+    """The exchange began nothing; nor is anything left of a session that it was to begin."""
+    if attempt.is_repeated:
+        return
     session.opening = None
     session.move(SessionInput.NOT_OPENED)
     session.forget()

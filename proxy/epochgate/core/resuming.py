@@ -18,8 +18,6 @@ from epochgate.core.verdict import Verdict, judge
 if TYPE_CHECKING:
     from epochgate.core.session import Session
 
-_TEXT = ((b"Content-Type", b"text/plain; charset=utf-8"),)
-
 
 def authorise(session: Session, event: GetArrived, then: Callable[[], None]) -> None:
     """Do `then` if the upstream has accepted this caller in this session, else ask it first (R32).
@@ -72,7 +70,14 @@ def _refuse(session: Session, event: GetArrived, outcome: Outcome) -> None:
         session.do(AbortAnswer(event.exchange))  # an end would look like the stream's own
         return
     if outcome.status is None:
-        session.do(Respond(event.exchange, 403, _TEXT, b"the server cannot be asked about these credentials"))
+        session.do(
+            Respond(
+                event.exchange,
+                403,
+                delivery.TEXT_HEADERS,
+                b"the server cannot be asked about these credentials",
+            )
+        )
         return
     headers = delivery.client_headers(session, outcome.headers)
     session.do(Respond(event.exchange, outcome.status, headers, outcome.body, outcome.reason))
@@ -97,7 +102,7 @@ def resume(session: Session, event: GetArrived) -> None:
         case _:
             session.do(Counted("unknown_cursors"))
             text = b"this Last-Event-ID names no stream of this session"
-            respond(session, event.exchange, 400, _TEXT, text)
+            respond(session, event.exchange, 400, delivery.TEXT_HEADERS, text)
 
 
 class _Found:
@@ -196,7 +201,7 @@ def _refuse_finished(session: Session, event: GetArrived) -> None:
     if held is not None and held.client is ClientHalf.AWAY:
         standalone.take_over(session, event.exchange)
         return
-    headers = (*_TEXT, (b"Allow", b"POST, DELETE"))
+    headers = (*delivery.TEXT_HEADERS, (b"Allow", b"POST, DELETE"))
     respond(session, event.exchange, 405, headers, b"this stream is finished")
 
 

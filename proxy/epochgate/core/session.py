@@ -27,6 +27,7 @@ from epochgate.core.commands import EndAnswer, Fact, Forget, OpenAnswer, Persist
 from epochgate.core.cursor import Blocks
 from epochgate.core.epoch import Epoch
 from epochgate.core.events import (
+    Adopted,
     ClientDrained,
     ClientLeft,
     ClientStalled,
@@ -108,6 +109,7 @@ class Session:
         "prelude",
         "question_tokens",
         "questions",
+        "reopenings",
         "running",
         "standalone",
         "state",
@@ -163,6 +165,7 @@ class Session:
         self.heal: Heal | None = None
         self.heals_at: list[float] = []
         self.pending_mark: Restart | None = None
+        self.reopenings: list[opening.Opening] = []  # for the end of a heal
 
         # streams
         self.streams: dict[int, Stream] = {}
@@ -229,6 +232,8 @@ class Session:
                 self._fire_timers()
             case DrainBegun(until):
                 clientleg.begin_drain(self, until)
+            case Adopted():
+                pass  # what is to be done was found out before it had a driver
         return self._take_steps()
 
     def read(self, leg: int, data: bytes, now: float) -> list[Step]:

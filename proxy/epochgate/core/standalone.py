@@ -37,7 +37,7 @@ def open_for(session: Session, exchange: int, head: RequestHead) -> None:
 def replace_waiting(session: Session, stream: Stream, exchange: int, head: RequestHead) -> None:
     """A second GET before the server answered the first: the newer one waits for it (R35)."""
     if stream.exchange is not None:
-        headers = ((b"Content-Type", b"text/plain; charset=utf-8"), (b"Retry-After", b"5"))
+        headers = (*delivery.TEXT_HEADERS, (b"Retry-After", b"5"))
         older = delivery.release(session, stream)
         session.do(Respond(older, 409, headers, b"a newer request took this one's place"))
     stream.caller = head

@@ -223,7 +223,7 @@ INTAKE: Mapping[tuple[SessionState, ClientAsk], Does] = {
     (_S.LOST, _A.REQUEST): _D.NOT_FOUND,
     (_S.LOST, _A.ANSWER): _D.ACCEPT,
     (_S.LOST, _A.NOTIFICATION): _D.ACCEPT,
-    (_S.LOST, _A.INITIALIZE): _D.NOT_FOUND,
+    (_S.LOST, _A.INITIALIZE): _D.REOPEN,
     (_S.LOST, _A.GET): _D.NOT_FOUND,
     (_S.LOST, _A.RESUME): _D.RESOLVE,
     (_S.LOST, _A.DELETE): _D.CLOSE,

@@ -94,13 +94,17 @@ class Driver:
 
     def admit(self, exchange: Exchange, event: Event) -> None:
         """Take a client's request; the core answers it in its own time."""
-        self._exchanges[exchange.id] = exchange
         self.told[exchange.id] = []
+        self.take(exchange)
+        self.feed(event)
+
+    def take(self, exchange: Exchange) -> None:
+        """The exchange is this session's: what its client does is told to the core."""
+        self._exchanges[exchange.id] = exchange
         client = _Client(self, exchange.id)
         exchange.on_left = client.left
         exchange.on_stalled = client.stalled
         exchange.on_drained = client.drained
-        self.feed(event)
 
     def client_left(self, exchange: int) -> None:
         self._exchanges.pop(exchange, None)
@@ -223,6 +227,8 @@ class Driver:
             case do.Register():
                 self._gateway.register(self, step.visible_id)
                 self.label = session_hash(step.visible_id)
+            case do.Adopt():
+                self._gateway.adopt(step.session, self, self._exchanges.pop(step.exchange, None))
             case do.Forget():
                 self._forget()
             case _:

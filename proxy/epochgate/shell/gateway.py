@@ -12,6 +12,7 @@ from epochgate.core import http
 from epochgate.core.commands import UpstreamFailed
 from epochgate.core.era import Intake, TrafficClass, classify, method_label
 from epochgate.core.events import (
+    Adopted,
     DeleteArrived,
     DrainBegun,
     Event,
@@ -177,6 +178,14 @@ class Gateway:
         driver = Driver(self, core, self._host(exchange))
         self._opening.add(driver)
         return driver
+
+    def adopt(self, core: Session, opener: Driver, exchange: Exchange | None) -> None:
+        """A driver for the session that a request within `opener`'s session opened."""
+        driver = Driver(self, core, opener.host)
+        self._opening.add(driver)
+        if exchange is not None:
+            driver.take(exchange)
+        driver.feed(Adopted())
 
     def _admit(self, exchange: Exchange, headers: Headers, body: Body | None, driver: Driver) -> None:
         is_held = exchange.method != b"POST" or driver.key is None

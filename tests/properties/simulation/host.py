@@ -264,6 +264,8 @@ class Host:
                 self._register(step.visible_id, self)
             case commands.Forget():
                 self.is_forgotten = True
+            case commands.Adopt():
+                raise AssertionError("no simulated client repeats its initialize")
             case _:
                 self.facts.append(step)
 
