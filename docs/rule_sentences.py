@@ -109,11 +109,16 @@ RULES: dict[str, str] = {
         "their place and sending again is left to the client."
     ),
     "R40": (
-        "The calls of `replay_tools` are made anew in order and must succeed; their arguments stay in memory."
+        "The calls of `replay_tools` are made anew in order and must succeed, but for those whose undo tool was "
+        "called since; their arguments stay in memory."
     ),
     "R41": "A batch is judged by its worst member. What is unanswered goes up again as a batch of its own.",
     "R42": (
         "If the server gives out an id by which a healed session is still known, the newcomer gets another."
+    ),
+    "R44": (
+        "A client that gets no priming may have no cursor of a stream that was quiet: while one of its "
+        "requests is away, its GET without a cursor does not take the standalone stream over."
     ),
     "R45": (
         "`initialize` goes up unstamped: only its answer says whether there is a session. The client's own "

@@ -173,6 +173,7 @@ REASONS: dict[tuple[str, str], str] = {
         "`poll_without_epoch: restart` (or it gave no event id, or stamps are off)",
     ("fail", "event_too_large"): "an event above `max_event_bytes` cannot be passed on, or it, or a JSON "
         "answer above `max_json_buffer`, broke while it was passed on",
+    ("fail", "content_coding"): "an answer came in a content coding that the proxy cannot read",
     ("fail", "upstream_silent"): "an answer is owed and the server was silent for `max_silence`",
     ("fail", "expired"): "what the client's cursor names is no longer kept: 200, and error -32050 for each "
         "request it is owed",

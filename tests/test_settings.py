@@ -39,7 +39,16 @@ def test_the_defaults_are_those_of_the_policy() -> None:
 
 
 def test_every_number_and_choice_of_the_policy_is_a_setting() -> None:
-    assert {setting_name(field.name) for field in fields(Policy)} <= Settings.model_fields.keys()
+    own = {setting_name(field.name) for field in fields(Policy)} - {"undo_tools"}  # part of replay_tools
+    assert own <= Settings.model_fields.keys()
+
+
+def test_a_replayed_tool_may_name_its_undo() -> None:
+    """R40."""
+    policy = _load({"replay_tools": "login, open:close"}).policy()
+
+    assert policy.replay_tools == ("login", "open")
+    assert policy.undo_tools == (("close", "open"),)
 
 
 def test_a_flag_wins_over_a_variable_and_a_variable_over_the_file(tmp_path: Path) -> None:

@@ -199,7 +199,7 @@ class Settings(Limits):
     safe_tools: WordSet = _choice(_DEFAULT.safe_tools, "tools that may always be sent again")
     stateless_tools: WordSet = _choice(_DEFAULT.stateless_tools, "tools that leave nothing in the session")
     replay_tools: Words = _choice(
-        _DEFAULT.replay_tools, "tools whose last call rebuilds a session, in this order"
+        _DEFAULT.replay_tools, "tools whose last calls rebuild a session; open:close names the undo of one"
     )
     session_loss: SessionLoss = _choice(
         _DEFAULT.session_loss, "a 404 on a call: heal, tell the client, or decide"
@@ -241,7 +241,11 @@ class Settings(Limits):
 
     def policy(self) -> Policy:
         """What the core obeys. `stamp: off` implies `reissue: never` and no epoch-less poll (R36)."""
-        values = {field.name: getattr(self, setting_name(field.name)) for field in fields(Policy)}
+        own = [field.name for field in fields(Policy) if field.name != "undo_tools"]
+        values = {name: getattr(self, setting_name(name)) for name in own}
+        replayed = [entry.partition(":") for entry in self.replay_tools]
+        values["replay_tools"] = tuple(tool for tool, _, _ in replayed)
+        values["undo_tools"] = tuple((undo, tool) for tool, _, undo in replayed if undo)
         values["epoch_header"] = self.epoch_header.lower().encode()
         values["credential_headers"] = tuple(name.lower().encode() for name in self.credential_headers)
         if self.stamp is Stamps.OFF:

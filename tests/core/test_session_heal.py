@@ -305,3 +305,22 @@ def test_the_prelude_is_the_last_call_of_each_tool_in_order() -> None:
         {"name": "open", "arguments": {"x": 2}},
         {"name": "login", "arguments": {"x": 3}},
     ]
+
+
+def test_a_call_of_the_undo_tool_takes_its_tool_out_of_the_prelude() -> None:
+    """What was closed again is not opened anew (R40)."""
+    play = opened(replay_tools=("login", "open"), undo_tools=(("close", "open"),))
+    for tool in ("login", "open", "close"):
+        play.call(tool)
+        play.answer(play.leg("tools/call"), result(play.leg("tools/call").id))
+
+    assert list(play.session.prelude) == ["login"]
+
+
+def test_a_call_that_failed_is_not_part_of_the_prelude() -> None:
+    """It left nothing to rebuild, and would make every heal fail (R40)."""
+    play = opened(replay_tools=("login",))
+    play.call("login")
+    play.answer(play.leg("tools/call"), result(play.leg("tools/call").id, {"isError": True}))
+
+    assert list(play.session.prelude) == []

@@ -71,6 +71,7 @@ def may_complete(session: Session, stream: Stream, event: LegCompleted) -> bool:
         and stream.is_request
         and len(event.body) <= session.policy.max_json_buffer_bytes
         and http.media_type(event.headers) != b"text/event-stream"
+        and not http.is_coded(event.headers)
     )
 
 
@@ -96,6 +97,9 @@ def _post_answered(session: Session, stream: Stream, answer: Answer) -> None:
         restarting.restart(session, stream, judge(_answer_evidence(session, stream, Shape.SSE)), [])
         return
     stream.header_epoch = epoch.stated_in_headers(answer.headers, session.policy.epoch_header)
+    if http.is_coded(answer.headers):
+        _take_coded(session, stream, answer)
+        return
     if http.media_type(answer.headers) != b"text/event-stream":
         return
     answer.is_sse = True
@@ -107,6 +111,15 @@ def _post_answered(session: Session, stream: Stream, answer: Answer) -> None:
     if stream.client is ClientHalf.UNBORN:
         headers = delivery.client_headers(session, answer.headers)
         delivery.open_sse(session, stream, headers, answer.reason)
+
+
+def _take_coded(session: Session, stream: Stream, answer: Answer) -> None:
+    """An answer that cannot be read, though none was asked for (W16): it passes only where the client's
+    own id stands in it."""
+    if any(owed.is_stamped for owed in stream.owed):
+        restarting.restart(session, stream, OUTSIDE["content_coding"], [])
+    else:
+        _begin_passing_on(session, stream, answer, None)
 
 
 def _named(stream: Stream, answer: Answer) -> Named:
@@ -192,15 +205,18 @@ def _collect(session: Session, stream: Stream, answer: Answer, data: bytes) -> N
         and stream.client is ClientHalf.UNBORN
     )
     if can_be_passed_on:
-        _begin_passing_on(session, stream, answer)
+        owed = stream.owed[0]
+        replacer = TopLevelReplacer(b"id", owed.stamp, owed.id)
+        _begin_passing_on(session, stream, answer, replacer)
     elif answer.size > session.policy.max_event_bytes:
         restarting.restart(session, stream, OUTSIDE["event_too_large"], [])
 
 
-def _begin_passing_on(session: Session, stream: Stream, answer: Answer) -> None:
-    owed = stream.owed[0]
+def _begin_passing_on(
+    session: Session, stream: Stream, answer: Answer, replacer: TopLevelReplacer | None
+) -> None:
     session.move_stream(stream, UpInput.PASSED_ON)
-    answer.replacer = TopLevelReplacer(b"id", owed.stamp, owed.id)
+    answer.replacer = replacer
     data, answer.chunks = answer.body, []
     if stream.exchange is not None:
         stream.move_client(ClientInput.OPENED)
@@ -212,8 +228,7 @@ def _begin_passing_on(session: Session, stream: Stream, answer: Answer) -> None:
 def _pass_on(session: Session, stream: Stream, data: bytes) -> None:
     assert stream.answer is not None
     replacer = stream.answer.replacer
-    assert replacer is not None
-    out = replacer.feed(data)
+    out = data if replacer is None else replacer.feed(data)
     if out and stream.exchange is not None:
         session.do(Write(stream.exchange, out))
 
@@ -225,7 +240,7 @@ def ended(session: Session, stream: Stream, end: LegEnd) -> None:
     """A stream's leg ended. What is owed decides whether that is its end."""
     stream.leg = None
     stream.is_leg_paused = False
-    if stream.is_json_passed_on:
+    if stream.is_body_passed_on:
         _passed_on(session, stream, end)
     elif stream.up is Up.RETRY:
         _resume_ended(session, stream, end)
@@ -263,10 +278,11 @@ def _passed_on(session: Session, stream: Stream, end: LegEnd) -> None:
     """An answer that was passed on as it came is over. Broken inside, or without the id that it answers,
     it must not look whole (R34)."""
     assert stream.answer is not None
-    assert stream.answer.replacer is not None
-    stream.owed[0].state = OwedState.ANSWERED
-    if end is LegEnd.CLEAN and stream.answer.replacer.count == 1:
-        rest = stream.answer.replacer.finish()
+    replacer = stream.answer.replacer
+    for owed in stream.owed:
+        owed.state = OwedState.ANSWERED
+    if end is LegEnd.CLEAN and (replacer is None or replacer.count == 1):
+        rest = b"" if replacer is None else replacer.finish()
         session.move_stream(stream, UpInput.ANSWERED)
         if rest and stream.exchange is not None:
             session.do(Write(stream.exchange, rest))

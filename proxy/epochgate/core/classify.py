@@ -70,6 +70,6 @@ def shape(policy: Policy, status: int, headers: Headers, body: bytes) -> Shape:
         return Shape.REFUSED
     if status == 405:
         return Shape.NOT_ALLOWED
-    if status == 200 and http.media_type(headers) == b"text/event-stream":
+    if status == 200 and http.media_type(headers) == b"text/event-stream" and not http.is_coded(headers):
         return Shape.SSE
     return Shape.UNSUITABLE

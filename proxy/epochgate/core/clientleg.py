@@ -226,7 +226,7 @@ def cancel_due(session: Session, stream: Stream) -> None:
     """A cancelled request had its time to be answered all the same (R29)."""
     if stream.is_over or stream.open_owed:
         return
-    if stream.is_json_passed_on:
+    if stream.is_body_passed_on:
         delivery.abort(session, stream)
         return
     delivery.end_leg(session, stream)

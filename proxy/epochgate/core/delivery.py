@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from epochgate.core import http, jsonrpc, sse
+import msgspec
+
+from epochgate.core import http, jsonrpc, questions, sse
 from epochgate.core.commands import (
     AbortAnswer,
     CloseLeg,
@@ -193,7 +195,7 @@ def fail(session: Session, stream: Stream, code: int, reason: str) -> None:
 
     Inside an answer that is passed on as it comes there is no place for one: it is broken off (R34).
     """
-    if stream.is_json_passed_on:
+    if stream.is_body_passed_on:
         abort(session, stream)
         return
     end_leg(session, stream)
@@ -209,9 +211,17 @@ def fail(session: Session, stream: Stream, code: int, reason: str) -> None:
         status = 200 if errors else 202
         respond(session, stream, status, JSON_HEADERS if errors else (), body)
         return
+    tell_given_up(session, stream, stream)
     for text in errors:
         deliver_message(session, stream, text)
     finish(session, stream)
+
+
+def tell_given_up(session: Session, asker: Stream, stream: Stream) -> None:
+    """What `asker` asked has nobody who waits for the answer any more: its client is told so, on `stream`."""
+    for visible in questions.give_up(session, asker):
+        params = {"requestId": msgspec.Raw(visible), "reason": "the request that asked was abandoned"}
+        deliver_message(session, stream, jsonrpc.notification("notifications/cancelled", params))
 
 
 def abort(session: Session, stream: Stream) -> None:

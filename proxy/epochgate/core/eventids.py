@@ -74,6 +74,16 @@ class EventIds:
             return IdStep.RESET
         return IdStep.NEXT if number == self._number + 1 else IdStep.GAP
 
+    def is_repeat(self, event: sse.Event) -> bool:
+        """Whether the event is one that came before, with the same data or too long ago to compare it."""
+        if not event.id:
+            return False
+        before = self._find_recent(event.id)
+        if before is not None or not self.is_comparable:
+            return before is not None and before == event.data
+        prefix, number = _read(event.id)
+        return number is not None and prefix == self._prefix and number <= self._number
+
     def _learn_run(self, ids: list[bytes]) -> bool:
         """Learn from a whole block, if its ids are plain integers that go on from the last one."""
         first = self._number + 1

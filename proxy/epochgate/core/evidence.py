@@ -103,13 +103,30 @@ def note_answer(session: Session, stream: Stream, reading: Reading) -> None:
         result = (jsonrpc.read_object(reading.message.raw) or {}).get("result")
         if result is not None:
             session.tools.add_page(bytes(result), is_first)
-    note_call(session, stream, owed)
+    if owed.message.tool is not None:
+        note_call(session, stream, owed, has_failed=is_tool_error(reading.message))
 
 
-def note_call(session: Session, stream: Stream, owed: Owed) -> None:
-    """A call was answered: its session may hold state from now on (R21)."""
+def is_tool_error(message: Message) -> bool:
+    """Whether a result says that its tool failed."""
+    value = message.result().get("isError")
+    return value is not None and bytes(value) == b"true"
+
+
+def note_call(session: Session, stream: Stream, owed: Owed, *, has_failed: bool) -> None:
+    """A call was answered: its session may hold state from now on (R21), which a heal may have to
+    rebuild, or need not any more (R40)."""
     name = owed.message.tool
-    if name is None or not session.tools.is_annotating:
+    if name is None:
+        return
+    if not has_failed:
+        if name in session.policy.replay_tools:
+            session.prelude.pop(name, None)
+            session.prelude[name] = owed.message
+        for undo, tool in session.policy.undo_tools:
+            if name == undo:
+                session.prelude.pop(tool, None)
+    if not session.tools.is_annotating:
         return
     hint = session.tools.hints.get(name)
     is_stateless = name in session.policy.replay_tools or name in session.policy.stateless_tools

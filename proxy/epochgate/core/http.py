@@ -81,6 +81,11 @@ def with_cookies(headers: Headers, cookies: Mapping[bytes, bytes]) -> Headers:
     return (*without(headers, (b"cookie",)), (b"Cookie", both))
 
 
+def is_coded(headers: Headers) -> bool:
+    """Whether the body is in a content coding, so that it cannot be read as it is."""
+    return find(headers, b"content-encoding") not in (None, b"", b"identity")
+
+
 def media_type(headers: Headers) -> bytes:
     """The media type of `Content-Type` in lower case without parameters, or b""."""
     value = find(headers, b"content-type")

@@ -35,7 +35,7 @@ from epochgate.core.upward import make_owed
 if TYPE_CHECKING:
     from epochgate.core.session import Session
 
-_RESTORED = frozenset(("logging/setLevel", "resources/subscribe", "resources/unsubscribe", "tools/call"))
+_RESTORED = frozenset(("logging/setLevel", "resources/subscribe", "resources/unsubscribe"))
 
 
 # --- POST -------------------------------------------------------------------------------------------
@@ -138,8 +138,7 @@ def _answer_limit(session: Session, event: PostArrived) -> None:
 def _note_requests(session: Session, head: RequestHead, requests: tuple[Message, ...]) -> None:
     """Remember what a heal has to restore (design, section 8)."""
     for message in requests:
-        is_call = message.method == "tools/call"
-        if message.method not in _RESTORED or (is_call and not session.policy.replay_tools):
+        if message.method not in _RESTORED:
             continue
         params = message.params()
         match message.method:
@@ -149,9 +148,6 @@ def _note_requests(session: Session, head: RequestHead, requests: tuple[Message,
                 session.subscriptions[uri] = None
             case "resources/unsubscribe" if (uri := read_string(params.get("uri"))) is not None:
                 session.subscriptions.pop(uri, None)
-            case "tools/call" if (name := message.tool) in session.policy.replay_tools and name is not None:
-                session.prelude.pop(name, None)
-                session.prelude[name] = message
 
 
 # --- GET --------------------------------------------------------------------------------------------
@@ -175,11 +171,21 @@ def _stream(session: Session, event: GetArrived) -> None:
         standalone.open_for(session, event.exchange, event.head)
     elif held.client is ClientHalf.UNBORN:
         standalone.replace_waiting(session, held, event.exchange, event.head)
-    elif (
-        held.exchange is not None and session.now - held.last_attached_at < session.policy.takeover_interval_s
-    ):
+    elif held.exchange is not None and (_came_too_soon(session, held) or _may_mean_a_request(session)):
         headers = (*delivery.TEXT_HEADERS, (b"Retry-After", b"5"))
         resuming.respond(session, event.exchange, 409, headers, b"a stream is open already")
     else:
         held.last_attached_at = session.now
         standalone.take_over(session, event.exchange)
+
+
+def _came_too_soon(session: Session, held: Stream) -> bool:
+    return session.now - held.last_attached_at < session.policy.takeover_interval_s
+
+
+def _may_mean_a_request(session: Session) -> bool:
+    """Whether a GET without a cursor may be a resume of a request's stream: a client that gets no
+    priming has no cursor of a stream that was quiet (R44)."""
+    return not delivery.may_prime(session) and any(
+        stream.is_request and stream.client is ClientHalf.AWAY for stream in session.streams.values()
+    )

@@ -87,6 +87,7 @@ class Policy:
     safe_tools: frozenset[str] = frozenset()
     stateless_tools: frozenset[str] = frozenset()
     replay_tools: tuple[str, ...] = ()
+    undo_tools: tuple[tuple[str, str], ...] = ()  # the undo of a replayed tool, and that tool
     credential_headers: tuple[bytes, ...] = (b"x-api-key", b"api-key")
     epoch_keys: tuple[str, ...] = ("session_epoch",)
     epoch_header: bytes = b"mcp-session-epoch"

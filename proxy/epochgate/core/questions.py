@@ -82,6 +82,18 @@ def close(question: Question) -> None:
     question.generation.asked[question.server_id] = False
 
 
+def give_up(session: Session, stream: Stream) -> list[bytes]:
+    """Close what the stream asked and got no answer to; the ids by which the client knows it."""
+    given_up = [
+        visible
+        for visible, question in session.questions.items()
+        if question.stream is stream and question.is_open and question.method != "ping"
+    ]
+    for visible in given_up:
+        close(session.questions[visible])
+    return given_up
+
+
 def is_void(question: Question) -> bool:
     """Whether nobody waits for the answer any more: its stream ended, its session is gone, or another
     goes by its id (R18)."""

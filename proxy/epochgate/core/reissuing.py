@@ -160,6 +160,7 @@ def _hand_over(session: Session, stream: Stream, successor: Stream) -> None:
     session.clear_timer("hold", stream.handle)
     stream.move_client(ClientInput.FINISHED)
     delivery.watch(session, successor)
+    delivery.tell_given_up(session, stream, successor)
     if successor.restart is stream.restart:
         return  # it did not run: what was told of an earlier run still holds
     assert successor.restart is not None

@@ -47,7 +47,8 @@ _WORST = (Verdict.RESTART, Verdict.DROP, Verdict.RELAY)
 def take_block(session: Session, stream: Stream, block: bytes) -> None:
     """Take the whole events of one read."""
     stream.announced_retry_ms = None
-    if stream.leg_kind is Leg.UNBROKEN and stream.restart is None and _take_whole(session, stream, block):
+    is_usual = stream.leg_kind is Leg.UNBROKEN and stream.restart is None and not stream.is_reopened
+    if is_usual and _take_whole(session, stream, block):
         return
     _take_apart(session, stream, block)
 
@@ -129,7 +130,9 @@ def _take_apart(session: Session, stream: Stream, block: bytes) -> None:
             stream.announced_retry_ms = event.retry if event.retry is not None else 0
         elif event.data is not None:
             stream.announced_retry_ms = None
-        if not event.is_message:
+        if stream.is_reopened and stream.ids.is_repeat(event):
+            session.do(Dropped("duplicate"))
+        elif not event.is_message:
             _take_other(session, stream, event, out)
         elif not _take_message(session, stream, event, out):
             return
@@ -191,9 +194,11 @@ def _take_message(session: Session, stream: Stream, event: sse.Event, out: _Outg
     _count_resume(session, stream, ruling)
     if _is_held_back(session, stream, readings):
         return True
+    has_drifted = any(one.reason == "drift" for one in rulings)
+    if has_drifted:
+        restarting.mark_drift(session)
     written = [_outgoing(session, stream, reading) for reading in readings]
     out.add(sse.with_data(event, jsonrpc.rewrite_batch(body, written)))
-    has_drifted = any(one.reason == "drift" for one in rulings)
     return _settle(session, stream, readings, out, has_drifted=has_drifted)
 
 
@@ -322,6 +327,8 @@ def complete_json(session: Session, stream: Stream, body: Body) -> Ruling | None
             answered.add(reading.owed.key)
     if len(answered) < len(stream.unanswered):
         return None
+    if has_drifted:
+        restarting.mark_drift(session)
     written = [_outgoing(session, stream, reading) for reading in readings]
     for reading in readings:
         if reading.owed is not None and reading.owed.key in answered:

@@ -31,7 +31,7 @@ from epochgate.core.generation import Generation
 from epochgate.core.inquiry import Outcome
 from epochgate.core.policy import SessionLoss
 from epochgate.core.states import ClientHalf, SessionInput, SessionState, Up, UpInput
-from epochgate.core.stream import Answer, Stream
+from epochgate.core.stream import Answer, Restart, Stream
 from epochgate.core.verdict import OUTSIDE, Ruling, Scope, Verdict
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def restart(session: Session, stream: Stream, ruling: Ruling, readings: list[Rea
     session.do(Judged("upstream", stream.kind.value, ruling.verdict.value, ruling.reason, stream.exchange))
     delivery.end_leg(session, stream)
     delivery.break_off(session, stream)
-    if stream.is_request and (ruling.verdict is Verdict.FAIL or stream.is_json_passed_on):
+    if stream.is_request and (ruling.verdict is Verdict.FAIL or stream.is_body_passed_on):
         delivery.fail(session, stream, OUTCOME_UNKNOWN, ruling.reason)
         ending.stream_over(session, stream)
         return
@@ -277,6 +277,11 @@ def fail_waiting(session: Session, reason: str) -> None:
     for stream in list(session.streams.values()):
         if stream.is_request and stream.up in (Up.VOID, Up.WAITING, Up.RETRY, Up.POLL):
             delivery.fail(session, stream, SESSION_NOT_RESTORED, reason)
+
+
+def mark_drift(session: Session) -> None:
+    """The client is told of a session that was re-created by the answer that shows it (G7)."""
+    session.pending_mark = Restart("drift", session.current.number + 1, 0, reissued=False)
 
 
 def drift(session: Session, stream: Stream, readings: list[Reading]) -> None:

@@ -11,6 +11,7 @@ import msgspec
 
 from epochgate.core import (
     ending,
+    evidence,
     heal,
     healing,
     jsonrpc,
@@ -46,7 +47,7 @@ def restore_next(session: Session, run: Heal, new: Generation) -> None:
         if session.heal is not run:
             return
         message = outcome.message
-        has_failed = message is None or message.kind is jsonrpc.Kind.ERROR or _is_tool_error(message)
+        has_failed = message is None or message.kind is jsonrpc.Kind.ERROR or evidence.is_tool_error(message)
         if has_failed and step.must_succeed:
             ending.end_upstream(session, new)
             healing.give_up(session, run, (f"{step.method} failed",))
@@ -56,11 +57,6 @@ def restore_next(session: Session, run: Heal, new: Generation) -> None:
     session.inquire(
         run.head, new, jsonrpc.request(request_id, step.method, step.params), request_id, restored
     )
-
-
-def _is_tool_error(message: jsonrpc.Message) -> bool:
-    value = message.result().get("isError")
-    return value is not None and bytes(value) == b"true"
 
 
 def _ask_for_tools(session: Session, run: Heal, new: Generation) -> None:

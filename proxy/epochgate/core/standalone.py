@@ -89,6 +89,7 @@ def reopen(session: Session, stream: Stream) -> None:
     """The back-off is over; reopen in the same generation unless a heal has taken it along."""
     if stream.up is Up.VOID and stream is session.standalone and not stream.generation.is_gone:
         session.do(Counted("standalone_gaps"))
+        stream.is_reopened = True
         _send(session, stream)
 
 
@@ -107,6 +108,11 @@ def answered(session: Session, stream: Stream) -> None:
     answer = stream.answer
     assert answer is not None
     shape = classify.shape(session.policy, answer.status, answer.headers, b"")
+    if answer.status == 200 and http.is_coded(answer.headers):  # nothing in it can be read (W16)
+        delivery.end_leg(session, stream)
+        stream.answer = None
+        _not_opened(session, stream, Shape.NOT_ALLOWED)
+        return
     if shape is not Shape.SSE or answer.status in classify.NEEDS_BODY:
         return
     answer.is_sse = True

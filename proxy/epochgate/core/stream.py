@@ -158,6 +158,7 @@ class Stream:
         "is_mute",
         "is_not_run",
         "is_over",
+        "is_reopened",
         "is_request",
         "is_resume_counted",
         "is_stalled",
@@ -206,6 +207,7 @@ class Stream:
         self.leg: int | None = None
         self.leg_kind = Leg.UNBROKEN
         self.answer: Answer | None = None
+        self.is_reopened = False  # in its generation: history may come again (W16)
         self.is_resume_counted = False  # the resume of this leg was counted, at its first relay
         self.is_leg_paused = False
         self.header_epoch: bytes | None = None
@@ -260,8 +262,8 @@ class Stream:
         return self.client is ClientHalf.ATTACHED
 
     @property
-    def is_json_passed_on(self) -> bool:
-        """Whether the answer is a JSON body that the client gets as it comes (R34)."""
+    def is_body_passed_on(self) -> bool:
+        """Whether the answer is a body, not a stream of events, that the client gets as it comes (R34)."""
         return self.up is Up.OPAQUE and self.answer is not None and not self.answer.is_sse
 
     @property
