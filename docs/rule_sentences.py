@@ -109,8 +109,8 @@ RULES: dict[str, str] = {
         "their place and sending again is left to the client."
     ),
     "R40": (
-        "The calls of `replay_tools` are made anew in order and must succeed, but for those whose undo tool was "
-        "called since; their arguments stay in memory."
+        "The calls of `replay_tools` are made anew in order and must succeed, but for those whose undo tool "
+        "was called since; their arguments stay in memory."
     ),
     "R41": "A batch is judged by its worst member. What is unanswered goes up again as a batch of its own.",
     "R42": (

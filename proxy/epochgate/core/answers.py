@@ -37,13 +37,6 @@ if TYPE_CHECKING:
     from epochgate.core.session import Session
 
 
-# --- sending ----------------------------------------------------------------------------------------
-
-
-def reopen_due(session: Session, stream: Stream) -> None:
-    standalone.reopen(session, stream)
-
-
 # --- heads ------------------------------------------------------------------------------------------
 
 

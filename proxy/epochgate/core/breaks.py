@@ -17,6 +17,7 @@ from epochgate.core.events import LegEnd
 from epochgate.core.policy import PollWithoutEpoch, Stamps
 from epochgate.core.states import Up, UpInput
 from epochgate.core.stream import Stream
+from epochgate.core.timers import Timer
 from epochgate.core.verdict import Verdict, judge
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def broke(session: Session, stream: Stream, end: LegEnd) -> None:
         case Verdict.WAIT:
             session.move_stream(stream, UpInput.POLL_ANNOUNCED)
             stream.poll_retry_ms = stream.announced_retry_ms
-            session.set_timer("retry", stream.handle, (stream.announced_retry_ms or 0) / 1000)
+            session.set_timer(Timer.RETRY, stream.handle, (stream.announced_retry_ms or 0) / 1000)
         case Verdict.END:
             clientleg.cancel_due(session, stream)
         case _:

@@ -19,6 +19,7 @@ from epochgate.core.errors import OUTCOME_UNKNOWN
 from epochgate.core.http import Headers
 from epochgate.core.states import ClientHalf, ClientInput, Up, UpInput
 from epochgate.core.stream import Owed, Stream, Tombstone
+from epochgate.core.timers import Timer
 from epochgate.core.verdict import OUTSIDE
 
 if TYPE_CHECKING:
@@ -51,10 +52,10 @@ def left(session: Session, exchange: int) -> None:
     delivery.release(session, stream)
     if stream.client is ClientHalf.ATTACHED and (stream.has_id or not stream.is_request):
         stream.move_client(ClientInput.LEFT)
-        session.set_timer("hold", stream.handle, session.policy.hold_s)
+        session.set_timer(Timer.HOLD, stream.handle, session.policy.hold_s)
     else:
         stream.move_client(ClientInput.LEFT_WITHOUT_ID)
-    session.clear_timer("wait", stream.handle)
+    session.clear_timer(Timer.WAIT, stream.handle)
     if stream.passing is not None:  # nothing of it was kept that could come again
         restarting.restart(session, stream, OUTSIDE["event_too_large"], [])
         return
@@ -67,7 +68,7 @@ def left(session: Session, exchange: int) -> None:
 def _abandon(session: Session, stream: Stream) -> None:
     """Nobody waits for a request that is to be sent, or sent again: it will not be."""
     session.move_stream(stream, UpInput.FAILED)
-    session.set_timer("retain", stream.handle, session.policy.retain_s)
+    session.set_timer(Timer.RETAIN, stream.handle, session.policy.retain_s)
 
 
 def stalled(session: Session, exchange: int) -> None:
@@ -99,9 +100,9 @@ def attach(session: Session, stream: Stream, exchange: int, position: int, befor
     stream.exchange = exchange
     session.exchanges[exchange] = stream
     stream.move_client(ClientInput.RETURNED if stream.client is not ClientHalf.UNBORN else ClientInput.OPENED)
-    session.clear_timer("hold", stream.handle)
-    session.clear_timer("retain", stream.handle)
-    session.open_answer(exchange, stream.client_head or sse_headers(session))
+    session.clear_timer(Timer.HOLD, stream.handle)
+    session.clear_timer(Timer.RETAIN, stream.handle)
+    delivery.open_answer(session, exchange, stream.client_head or sse_headers(session))
     data = before + b"".join(stream.journal.after(position)) or delivery.priming(session, stream)
     session.do(Write(exchange, data))
     stream.journal.written_to = stream.numbering.next_position
@@ -120,8 +121,8 @@ def attach_void(session: Session, stream: Stream, exchange: int, position: int) 
     stream.exchange = exchange
     session.exchanges[exchange] = stream
     stream.move_client(ClientInput.RETURNED)
-    session.clear_timer("hold", stream.handle)
-    session.open_answer(exchange, stream.client_head or sse_headers(session))
+    session.clear_timer(Timer.HOLD, stream.handle)
+    delivery.open_answer(session, exchange, stream.client_head or sse_headers(session))
     session.do(Write(exchange, delivery.priming(session, stream)))
     stream.journal.written_to = position + 1
     delivery.watch(session, stream)
@@ -136,7 +137,7 @@ def error_stream(session: Session, exchange: int, stone: Tombstone) -> None:
     block = session.blocks.take()
     first = cursor.mint(block, 0)
     session.tombstones[block] = replace(stone, last_cursor=first + len(stone.ids))
-    session.open_answer(exchange, sse_headers(session))
+    delivery.open_answer(session, exchange, sse_headers(session))
     events = [sse.priming(first)] if delivery.may_prime(session) else []
     for position, request_id in enumerate(stone.ids, 1):
         data = {"reason": "expired", "generation": session.current.number}
@@ -160,7 +161,7 @@ def keep_alive(session: Session, exchange: int) -> None:
         session.do(Write(exchange, sse.KEEPALIVE_ONE_LINE if is_java(stream) else sse.KEEPALIVE))
         stream.last_write_at = session.now
         idle = 0.0
-    session.set_timer("keepalive", exchange, session.policy.keepalive_s - idle)
+    session.set_timer(Timer.KEEPALIVE, exchange, session.policy.keepalive_s - idle)
 
 
 def is_java(stream: Stream) -> bool:
@@ -179,8 +180,8 @@ def forget(session: Session, stream: Stream) -> None:
     """Drop a finished stream; its cursors lead to a tombstone from now on."""
     delivery.end_leg(session, stream)
     delivery.clear_timers(session, stream)
-    session.clear_timer("hold", stream.handle)
-    session.clear_timer("retain", stream.handle)
+    session.clear_timer(Timer.HOLD, stream.handle)
+    session.clear_timer(Timer.RETAIN, stream.handle)
     if stream.up is not Up.GONE:
         session.move_stream(stream, UpInput.FORGOTTEN)
     if session.streams.pop(stream.handle, None) is None:
@@ -248,7 +249,7 @@ def cancel_due(session: Session, stream: Stream) -> None:
 def begin_drain(session: Session, until: float) -> None:
     """No heal is begun from now on; idle legs end cleanly, owed answers have until `until` (W10)."""
     session.drain_until = until
-    session.set_timer("drain", 0, max(until - session.now, 0.0))
+    session.set_timer(Timer.DRAIN, 0, max(until - session.now, 0.0))
     for stream in list(session.streams.values()):
         if stream.is_request:
             continue

@@ -16,6 +16,9 @@ from epochgate.core.commands import (
     CloseLeg,
     Counted,
     DrainLeg,
+    EndAnswer,
+    Fact,
+    OpenAnswer,
     PauseLeg,
     Relayed,
     Respond,
@@ -27,6 +30,7 @@ from epochgate.core.http import Headers
 from epochgate.core.journal import Entry
 from epochgate.core.states import ClientHalf, ClientInput, Up, UpInput
 from epochgate.core.stream import Owed, OwedState, Stream
+from epochgate.core.timers import Timer
 
 if TYPE_CHECKING:
     from epochgate.core.session import Session
@@ -39,7 +43,7 @@ JSON_HEADERS: Headers = ((b"Content-Type", b"application/json"),)
 TEXT_HEADERS: Headers = ((b"Content-Type", b"text/plain; charset=utf-8"),)
 
 
-_STREAM_TIMERS = ("silence", "retry", "wait", "cancel", "reopen")
+_STREAM_TIMERS = (Timer.SILENCE, Timer.RETRY, Timer.WAIT, Timer.CANCEL, Timer.REOPEN)
 
 
 def may_prime(session: Session) -> bool:
@@ -64,7 +68,7 @@ def open_sse(session: Session, stream: Stream, headers: Headers, reason: bytes |
     if stream.exchange is None:
         return
     stream.move_client(ClientInput.OPENED)
-    session.open_answer(stream.exchange, headers, reason)
+    open_answer(session, stream.exchange, headers, reason)
     session.do(Write(stream.exchange, priming(session, stream)))
     watch(session, stream)
     for text in stream.withheld:
@@ -72,11 +76,32 @@ def open_sse(session: Session, stream: Stream, headers: Headers, reason: bytes |
     stream.withheld = []
 
 
+def open_answer(session: Session, exchange: int, headers: Headers, reason: bytes | None = None) -> None:
+    """Begin an SSE answer, unless that was done while its caller was asked about (R32)."""
+    if exchange in session.opened:
+        del session.opened[exchange]
+    else:
+        session.do(OpenAnswer(exchange, 200, headers, reason))
+
+
+def end_answer(session: Session, exchange: int) -> None:
+    """End an answer; what was written to it last goes out in one write with the final chunk."""
+    for at in range(len(session.steps) - 1, -1, -1):
+        step = session.steps[at]
+        if isinstance(step, Write) and step.exchange == exchange:
+            del session.steps[at]
+            session.do(EndAnswer(exchange, step.data))
+            return
+        if not isinstance(step, Fact):
+            break
+    session.do(EndAnswer(exchange))
+
+
 def watch(session: Session, stream: Stream) -> None:
     """Keep the stream's leg alive with comments while it is quiet."""
     stream.last_write_at = session.now
     if stream.exchange is not None:
-        session.set_timer("keepalive", stream.exchange, session.policy.keepalive_s)
+        session.set_timer(Timer.KEEPALIVE, stream.exchange, session.policy.keepalive_s)
 
 
 def priming(session: Session, stream: Stream) -> bytes:
@@ -164,10 +189,10 @@ def finish(session: Session, stream: Stream) -> None:
         if stream.client is ClientHalf.DONE or not stream.has_id:
             session.finished.append(stream)
         return
-    session.end_answer(release(session, stream))
+    end_answer(session, release(session, stream))
     stream.move_client(ClientInput.FINISHED)
     stream.journal.written_to = stream.numbering.next_position
-    session.set_timer("retain", stream.handle, session.policy.retain_s)
+    session.set_timer(Timer.RETAIN, stream.handle, session.policy.retain_s)
 
 
 def respond(
@@ -232,7 +257,7 @@ def abort(session: Session, stream: Stream) -> None:
     if stream.exchange is not None:
         session.do(AbortAnswer(release(session, stream)))
         stream.move_client(ClientInput.FINISHED)
-    session.set_timer("retain", stream.handle, session.policy.retain_s)
+    session.set_timer(Timer.RETAIN, stream.handle, session.policy.retain_s)
 
 
 def break_off(session: Session, stream: Stream) -> None:
@@ -246,7 +271,7 @@ def break_off(session: Session, stream: Stream) -> None:
     if stream.exchange is not None:
         session.do(AbortAnswer(release(session, stream)))
         stream.move_client(ClientInput.LEFT)
-        session.set_timer("hold", stream.handle, session.policy.hold_s)
+        session.set_timer(Timer.HOLD, stream.handle, session.policy.hold_s)
 
 
 def error(stream: Stream, owed: Owed, code: int, reason: str) -> bytes:
@@ -267,7 +292,7 @@ def release(session: Session, stream: Stream) -> int:
     exchange = stream.exchange
     assert exchange is not None
     session.exchanges.pop(exchange, None)
-    session.clear_timer("keepalive", exchange)
+    session.clear_timer(Timer.KEEPALIVE, exchange)
     stream.exchange = None
     stream.is_stalled = False
     return exchange
@@ -276,7 +301,7 @@ def release(session: Session, stream: Stream) -> int:
 def drop_leg(session: Session, leg: int, *, is_answered: bool) -> None:
     """Nobody waits for this leg any more; one that gave its answer is read to its end (W7)."""
     session.legs.pop(leg, None)
-    session.clear_timer("inquiry", leg)
+    session.clear_timer(Timer.INQUIRY, leg)
     session.do(DrainLeg(leg) if is_answered else CloseLeg(leg))
 
 
@@ -288,10 +313,7 @@ def end_leg(session: Session, stream: Stream, *, is_answered: bool = False) -> N
 
 
 def clear_timers(session: Session, stream: Stream) -> None:
-    for name in _STREAM_TIMERS:
-        of_name = session.timers.get(name)
-        if of_name:
-            of_name.pop(stream.handle, None)
+    session.timers.clear_each(_STREAM_TIMERS, stream.handle)
 
 
 def ended_upstream(session: Session, stream: Stream) -> None:

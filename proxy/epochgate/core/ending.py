@@ -8,6 +8,7 @@ from epochgate.core import (
     clientleg,
     delivery,
     http,
+    legs,
     opening,
     reopening,
     standalone,
@@ -21,7 +22,7 @@ from epochgate.core.errors import SESSION_NOT_RESTORED
 from epochgate.core.events import DeleteArrived
 from epochgate.core.generation import Generation
 from epochgate.core.http import Headers
-from epochgate.core.inquiry import Inquiry, Outcome
+from epochgate.core.inquiry import Outcome
 from epochgate.core.records import EndRecord
 from epochgate.core.states import (
     INTAKE,
@@ -32,6 +33,7 @@ from epochgate.core.states import (
     look_up,
 )
 from epochgate.core.stream import Stream
+from epochgate.core.timers import Timer
 from epochgate.core.upward import headers_of_own_post, headers_of_post
 
 if TYPE_CHECKING:
@@ -65,9 +67,7 @@ def end_upstream(session: Session, generation: Generation) -> None:
     if head is None:
         return
     headers = http.without(headers_of_own_post(head, generation), (b"content-type",))
-    inquiry = Inquiry(None, nothing)
-    leg = session.send(inquiry, b"DELETE", head, headers, None, session.policy.ping_s)
-    session.set_timer("inquiry", leg, session.policy.ping_s)
+    legs.ask(session, b"DELETE", head, headers, None, nothing, headers_within=session.policy.ping_s)
 
 
 def delete_arrived(session: Session, event: DeleteArrived) -> None:
@@ -84,9 +84,8 @@ def delete_arrived(session: Session, event: DeleteArrived) -> None:
         _deleted(session, event, outcome)
 
     session.open_deletes += 1
-    inquiry = Inquiry(None, deleted)
-    leg = session.send(inquiry, b"DELETE", event.head, headers_of_post(event.head, session.current), None)
-    session.set_timer("inquiry", leg, session.policy.ping_s)
+    headers = headers_of_post(event.head, session.current)
+    legs.ask(session, b"DELETE", event.head, headers, None, deleted)
 
 
 def _deleted(session: Session, event: DeleteArrived, outcome: Outcome) -> None:
@@ -127,7 +126,7 @@ def end(session: Session) -> None:
                 standalone.close(session, stream)
         elif not stream.is_over:
             delivery.fail(session, stream, SESSION_NOT_RESTORED, "session_ended")
-    session.set_timer("idle", 0, session.policy.retain_s)
+    session.set_timer(Timer.IDLE, 0, session.policy.retain_s)
 
 
 def lose_ownership(session: Session) -> None:
@@ -145,7 +144,7 @@ def lose_ownership(session: Session) -> None:
         session.do(AbortAnswer(exchange))
     session.move(SessionInput.ENDED)
     session.heal = None
-    session.clear_all_timers()
+    session.timers.clear_all()
     for stream in list(session.streams.values()):
         stream.leg = stream.exchange = None
         stream.journal.clear()
@@ -154,7 +153,7 @@ def lose_ownership(session: Session) -> None:
     session.asking.clear()
     if run is not None and run.new is not None:
         end_upstream(session, run.new)
-    session.set_timer("idle", 0, session.policy.retain_s)
+    session.set_timer(Timer.IDLE, 0, session.policy.retain_s)
 
 
 def idle_due(session: Session) -> None:
@@ -168,7 +167,7 @@ def idle_due(session: Session) -> None:
         )
         left = session.touched_at + session.policy.session_idle_s - session.now
         if is_used or left > 0:
-            session.set_timer("idle", 0, left if left > 0 else session.policy.session_idle_s)
+            session.set_timer(Timer.IDLE, 0, left if left > 0 else session.policy.session_idle_s)
             return
         end(session)
         return

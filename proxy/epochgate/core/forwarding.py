@@ -12,17 +12,19 @@ from epochgate.core import (
     classify,
     delivery,
     jsonrpc,
+    legs,
     questions,
     restarting,
 )
 from epochgate.core.commands import Dropped, Respond
 from epochgate.core.events import PostArrived
 from epochgate.core.generation import Generation, Question
-from epochgate.core.inquiry import Inquiry, Outcome
+from epochgate.core.inquiry import Outcome
 from epochgate.core.jsonrpc import Message
 from epochgate.core.records import CancelRecord
 from epochgate.core.states import SessionState, Up
 from epochgate.core.stream import Owed, OwedState, Stream
+from epochgate.core.timers import Timer
 from epochgate.core.upward import headers_of_post
 
 if TYPE_CHECKING:
@@ -61,10 +63,8 @@ def forward(session: Session, event: PostArrived, generation: Generation, raw: b
     def forwarded(outcome: Outcome) -> None:
         _forwarded(session, event, generation, outcome)
 
-    inquiry = Inquiry(None, forwarded)
     headers = headers_of_post(event.head, generation)
-    leg = session.send(inquiry, b"POST", event.head, headers, raw)
-    session.set_timer("inquiry", leg, session.policy.ping_s)
+    legs.ask(session, b"POST", event.head, headers, raw, forwarded)
 
 
 def _forwarded(session: Session, event: PostArrived, generation: Generation, outcome: Outcome) -> None:
@@ -123,7 +123,8 @@ def _cancel(session: Session, message: Message) -> tuple[Stream, Owed] | None:
             if jsonrpc.same_id(owed.id, message.cancels or b""):
                 owed.state = OwedState.CANCELLED
                 is_idle = stream.leg is None  # nothing of it runs that could still answer
-                session.set_timer("cancel", stream.handle, 0.0 if is_idle else session.policy.cancel_grace_s)
+                grace = 0.0 if is_idle else session.policy.cancel_grace_s
+                session.set_timer(Timer.CANCEL, stream.handle, grace)
                 return stream, owed
     return None
 
@@ -164,6 +165,5 @@ def _send_answer(session: Session, event: PostArrived, message: Message, questio
         headers = delivery.client_headers(session, outcome.headers) if outcome.status == 202 else ()
         session.do(Respond(event.exchange, 202, headers, b""))
 
-    inquiry = Inquiry(None, sent)
-    leg = session.send(inquiry, b"POST", event.head, headers_of_post(event.head, question.generation), raw)
-    session.set_timer("inquiry", leg, session.policy.ping_s)
+    headers = headers_of_post(event.head, question.generation)
+    legs.ask(session, b"POST", event.head, headers, raw, sent)

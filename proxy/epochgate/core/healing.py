@@ -16,6 +16,7 @@ from epochgate.core import (
     heal,
     http,
     jsonrpc,
+    legs,
     reopening,
     restarting,
     restoring,
@@ -30,6 +31,7 @@ from epochgate.core.inquiry import Outcome
 from epochgate.core.policy import Stamps
 from epochgate.core.states import SessionInput, SessionState, Up
 from epochgate.core.stream import Restart, Stream
+from epochgate.core.timers import Timer
 from epochgate.core.upward import back_off, stamp_again
 
 if TYPE_CHECKING:
@@ -86,7 +88,7 @@ def attempt(session: Session) -> None:
         else:
             _end_unwanted(session, outcome)
 
-    session.inquire(run.head, None, body, request_id, initialized)
+    legs.inquire(session, run.head, None, body, request_id, initialized)
 
 
 def _end_unwanted(session: Session, outcome: Outcome) -> None:
@@ -147,7 +149,7 @@ def _send_initialized(session: Session, run: Heal, new: Generation) -> None:
         restoring.restore_next(session, run, new)
 
     body = jsonrpc.notification("notifications/initialized", {})
-    session.inquire(run.head, new, body, None, acknowledged)
+    legs.inquire(session, run.head, new, body, None, acknowledged)
 
 
 # --- committing -------------------------------------------------------------------------------------
@@ -195,7 +197,7 @@ def _committed(session: Session, run: Heal, old: Generation) -> None:
 
 def release(session: Session, stream: Stream) -> None:
     """A request that waited for the commit goes up in the current generation (R24)."""
-    session.clear_timer("wait", stream.handle)
+    session.clear_timer(Timer.WAIT, stream.handle)
     for owed in stream.owed:
         stream.generation.stamps.pop(owed.key, None)
         stream.generation.tokens.pop(owed.token_key or b"", None)
@@ -213,7 +215,7 @@ def _tell_server(session: Session, run: Heal) -> None:
     if session.has_changed_roots:
         session.has_changed_roots = False
         body = jsonrpc.notification("notifications/roots/list_changed", {})
-        session.inquire(run.head, session.current, body, None, ending.nothing)
+        legs.inquire(session, run.head, session.current, body, None, ending.nothing)
 
 
 def _tell(session: Session) -> None:
@@ -258,7 +260,7 @@ def _try_again(session: Session, run: Heal) -> None:
     if run.new is not None:
         ending.end_upstream(session, run.new)  # each attempt makes a session of its own
         run.new = None
-    session.set_timer("heal", 0, delay)
+    session.set_timer(Timer.HEAL, 0, delay)
 
 
 def _is_wanted(session: Session) -> bool:
@@ -277,7 +279,7 @@ def park_if_unwanted(session: Session) -> None:
 def _park(session: Session, run: Heal) -> None:
     """The session stays; the next caller tries again."""
     session.heal = None
-    session.clear_timer("heal", 0)
+    session.clear_timer(Timer.HEAL, 0)
     session.move(SessionInput.UNREACHABLE)
     session.do(HealEnded(run.trigger, "parked", run.replaces, session.now - run.began_at))
     reopening.heal_over(session)

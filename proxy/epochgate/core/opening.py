@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from epochgate.core import delivery, epoch, heal, http, jsonrpc, relaying, reopening, restarting, sse
+from epochgate.core import delivery, epoch, heal, http, jsonrpc, legs, relaying, reopening, restarting, sse
 from epochgate.core.commands import (
     AbortAnswer,
     EndAnswer,
@@ -69,7 +69,7 @@ def begin(session: Session, post: PostArrived, request: Message) -> None:
     attempt = Opening(post.exchange, post, request)
     session.opening = attempt
     headers = http.with_value(post.head.headers, b"Accept-Encoding", b"identity")
-    attempt.leg = session.send(attempt, b"POST", post.head, headers, post.raw)
+    attempt.leg = legs.send(session, attempt, b"POST", post.head, headers, post.raw)
 
 
 def answered(

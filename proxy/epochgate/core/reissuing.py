@@ -14,6 +14,7 @@ from epochgate.core import (
     delivery,
     ending,
     jsonrpc,
+    legs,
     progress,
     reissue,
     sending,
@@ -25,6 +26,7 @@ from epochgate.core.records import ReissueRecord
 from epochgate.core.reissue import Choice
 from epochgate.core.states import ClientHalf, ClientInput, Up, UpInput
 from epochgate.core.stream import Kind, Owed, OwedState, Restart, Stream
+from epochgate.core.timers import Timer
 from epochgate.core.upward import rest_of_body, stamp_again
 
 if TYPE_CHECKING:
@@ -74,7 +76,7 @@ def send_again(session: Session, stream: Stream) -> None:
     if not allowed:
         _fail_withheld(session, stream)
         return
-    session.clear_timer("wait", stream.handle)
+    session.clear_timer(Timer.WAIT, stream.handle)
     successor = _succeed(session, stream, allowed)
     is_same = stream.generation.upstream_id == session.current.upstream_id  # after drift (R1)
     if not stream.is_not_run and (is_same or not stream.generation.is_gone):
@@ -156,8 +158,8 @@ def _hand_over(session: Session, stream: Stream, successor: Stream) -> None:
     successor.move_client(ClientInput.OPENED)
     if was is ClientHalf.AWAY:
         successor.move_client(ClientInput.LEFT)
-        session.set_timer("hold", successor.handle, session.policy.hold_s)
-    session.clear_timer("hold", stream.handle)
+        session.set_timer(Timer.HOLD, successor.handle, session.policy.hold_s)
+    session.clear_timer(Timer.HOLD, stream.handle)
     stream.move_client(ClientInput.FINISHED)
     delivery.watch(session, successor)
     delivery.tell_given_up(session, stream, successor)
@@ -192,4 +194,4 @@ def cancel_upstream(session: Session, stream: Stream, owed: Owed) -> None:
         generation.cancels_open -= 1
         ending.end_if_over(session, generation)
 
-    session.inquire(session.head_for(stream), generation, body, None, told)
+    legs.inquire(session, session.head_for(stream), generation, body, None, told)

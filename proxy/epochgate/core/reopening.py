@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from epochgate.core import classify, delivery, http, opening, restarting
+from epochgate.core import classify, delivery, http, legs, opening, restarting
 from epochgate.core import session as sessions
 from epochgate.core.commands import Adopt, Respond
 from epochgate.core.events import PostArrived
@@ -46,7 +46,7 @@ def _send(session: Session, attempt: Opening) -> None:
     headers: Headers = headers_of_post(head, session.current)
     if session.state is SessionState.LOST:
         headers = http.without(headers, (http.SESSION_ID,))
-    attempt.leg = session.send(attempt, b"POST", head, headers, attempt.post.raw)
+    attempt.leg = legs.send(session, attempt, b"POST", head, headers, attempt.post.raw)
 
 
 def client_left(session: Session, exchange: int) -> bool:

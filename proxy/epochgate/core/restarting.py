@@ -16,6 +16,7 @@ from epochgate.core import (
     epoch,
     heal,
     healing,
+    legs,
     reissue,
     reissuing,
     restoring,
@@ -32,6 +33,7 @@ from epochgate.core.inquiry import Outcome
 from epochgate.core.policy import SessionLoss
 from epochgate.core.states import ClientHalf, SessionInput, SessionState, Up, UpInput
 from epochgate.core.stream import Answer, Restart, Stream
+from epochgate.core.timers import Timer
 from epochgate.core.verdict import OUTSIDE, Ruling, Scope, Verdict
 
 if TYPE_CHECKING:
@@ -60,8 +62,8 @@ def restart(session: Session, stream: Stream, ruling: Ruling, readings: list[Rea
         delivery.fail(session, stream, OUTCOME_UNKNOWN, ruling.reason)
         ending.stream_over(session, stream)
         return
-    session.clear_timer("silence", stream.handle)
-    session.clear_timer("retry", stream.handle)
+    session.clear_timer(Timer.SILENCE, stream.handle)
+    session.clear_timer(Timer.RETRY, stream.handle)
     stream.void_reason = ruling
     session.move_stream(stream, UpInput.RESTARTED)
     if ruling.reason == "request_id_reset":
@@ -161,11 +163,11 @@ def _heal_for_others(session: Session, stream: Stream) -> None:
 
 def wait(session: Session, stream: Stream) -> None:
     """Wait for a heal's commit, counted from the request's first failure (R24, R27)."""
-    if session.has_timer("wait", stream.handle):
+    if session.timers.is_set(Timer.WAIT, stream.handle):
         return
     since = stream.failing_since if stream.failing_since is not None else session.now
     left = since + session.policy.heal_deadline_s - session.now
-    session.set_timer("wait", stream.handle, max(left, 0.0))
+    session.set_timer(Timer.WAIT, stream.handle, max(left, 0.0))
 
 
 def wait_expired(session: Session, stream: Stream) -> None:
@@ -231,7 +233,7 @@ def _check_affinity(session: Session, stream: Stream) -> None:
         else:
             take_loss(session, stream)
 
-    session.ping(session.head_for(stream), stream.generation, pinged)
+    legs.ping(session, session.head_for(stream), stream.generation, pinged)
 
 
 def take_loss(session: Session, stream: Stream) -> None:

@@ -15,6 +15,7 @@ from epochgate.core import (
     heal,
     healing,
     jsonrpc,
+    legs,
     reissue,
 )
 from epochgate.core.events import RequestHead
@@ -54,8 +55,8 @@ def restore_next(session: Session, run: Heal, new: Generation) -> None:
             return
         restore_next(session, run, new)
 
-    session.inquire(
-        run.head, new, jsonrpc.request(request_id, step.method, step.params), request_id, restored
+    legs.inquire(
+        session, run.head, new, jsonrpc.request(request_id, step.method, step.params), request_id, restored
     )
 
 
@@ -103,7 +104,7 @@ def _list_page(
             _list_page(session, head, generation, following, page + 1, done)
 
     body = jsonrpc.request(request_id, "tools/list", {} if cursor is None else {"cursor": cursor})
-    session.inquire(head, generation, body, request_id, listed)
+    legs.inquire(session, head, generation, body, request_id, listed)
 
 
 def restore_into_current(session: Session) -> None:
@@ -114,4 +115,4 @@ def restore_into_current(session: Session) -> None:
     for step in heal.restore_steps(session.log_level, tuple(session.subscriptions), []):
         request_id = session.own_id()
         body = jsonrpc.request(request_id, step.method, step.params)
-        session.inquire(head, session.current, body, request_id, ending.nothing)
+        legs.inquire(session, head, session.current, body, request_id, ending.nothing)

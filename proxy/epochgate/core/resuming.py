@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from epochgate.core import clientleg, cursor, delivery, restarting, sse, standalone
+from epochgate.core import clientleg, cursor, delivery, legs, restarting, sse, standalone
 from epochgate.core.axes import CursorEvidence, Half, Names, Position
 from epochgate.core.commands import AbortAnswer, Counted, EndAnswer, Judged, OpenAnswer, Respond, Write
 from epochgate.core.events import GetArrived
@@ -13,6 +13,7 @@ from epochgate.core.http import Headers
 from epochgate.core.inquiry import Outcome
 from epochgate.core.states import ClientHalf, Up
 from epochgate.core.stream import Stream, Tombstone
+from epochgate.core.timers import Timer
 from epochgate.core.verdict import Verdict, judge
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def authorise(session: Session, event: GetArrived, then: Callable[[], None]) -> 
     session.asking[event.exchange] = event
 
     def asked(outcome: Outcome) -> None:
-        session.clear_timer("ask", event.exchange)
+        session.clear_timer(Timer.ASK, event.exchange)
         if session.asking.pop(event.exchange, None) is None:
             return  # the client left meanwhile
         if _is_acceptance(outcome):
@@ -40,8 +41,8 @@ def authorise(session: Session, event: GetArrived, then: Callable[[], None]) -> 
         else:
             _refuse(session, event, outcome)
 
-    session.set_timer("ask", event.exchange, ASK_S)
-    session.ping(event.head, session.current, asked)
+    session.set_timer(Timer.ASK, event.exchange, ASK_S)
+    legs.ping(session, event.head, session.current, asked)
 
 
 ASK_S = 1.5  # clients give a resume little more than two seconds

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 from epochgate.core import (
     clientleg,
+    legs,
     silence,
 )
 from epochgate.core.states import Up, UpInput
 from epochgate.core.stream import Stream
+from epochgate.core.timers import Timer
 from epochgate.core.upward import back_off, body_of, head_of_post, headers_of_get, headers_of_post
 
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ def send_post(session: Session, stream: Stream) -> None:
     session.move_stream(stream, UpInput.SENT)
     stream.answer = None
     stream.last_read_at = session.now
-    stream.leg = session.send(stream, b"POST", head, headers, body_of(stream))
+    stream.leg = legs.send(session, stream, b"POST", head, headers, body_of(stream))
     silence.watch(session, stream)
 
 
@@ -53,7 +55,7 @@ def send_resume(session: Session, stream: Stream) -> None:
     head = session.head_for(stream)
     headers = headers_of_get(head, stream.generation, stream.ids.last)
     within = session.policy.resume_headers_s
-    stream.leg = session.send(stream, b"GET", stream.head, headers, None, within)
+    stream.leg = legs.send(session, stream, b"GET", stream.head, headers, None, within)
 
 
 def retry_due(session: Session, stream: Stream) -> None:
@@ -74,7 +76,7 @@ def retry_due(session: Session, stream: Stream) -> None:
 def again_later(session: Session, stream: Stream) -> None:
     delay = back_off(_FIRST_BACKOFF_S, _LAST_BACKOFF_S, stream.attempts)
     stream.attempts += 1
-    session.set_timer("retry", stream.handle, delay)
+    session.set_timer(Timer.RETRY, stream.handle, delay)
 
 
 def is_time_up(session: Session, stream: Stream) -> bool:

@@ -4,8 +4,8 @@
 modules that own it: `opening` (the client's `initialize`), `intake` and `forwarding` (its POSTs),
 `resuming` and `standalone` (its GETs), `ending` (its DELETE), `clientleg` and `delivery` (what it is
 written), `sending`, `answers` and `breaks` (upstream legs), `relaying` (messages), `restarting`,
-`reissuing`, `healing` and `restoring` (what follows from a verdict). They share the state that stands
-here and add steps by `Session.do`.
+`reissuing`, `healing` and `restoring` (what follows from a verdict), `legs` and `firing` (whose leg or
+timer it is). They share the state that stands here and add steps by `Session.do`.
 """
 
 from __future__ import annotations
@@ -13,17 +13,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable
 
-from epochgate.core import (
-    answers,
-    clientleg,
-    delivery,
-    ending,
-    intake,
-    opening,
-    silence,
-    timers,
-)
-from epochgate.core.commands import EndAnswer, Fact, Forget, OpenAnswer, Persist, SendUpstream, Step, Write
+from epochgate.core import clientleg, ending, firing, intake, legs, opening
+from epochgate.core.commands import Forget, Persist, Step
 from epochgate.core.cursor import Blocks
 from epochgate.core.epoch import Epoch
 from epochgate.core.events import (
@@ -39,7 +30,6 @@ from epochgate.core.events import (
     GetArrived,
     LegAnswered,
     LegCompleted,
-    LegEnd,
     LegEnded,
     LegRead,
     Persisted,
@@ -48,8 +38,7 @@ from epochgate.core.events import (
 )
 from epochgate.core.generation import Generation, Question
 from epochgate.core.heal import Heal, InitializeResult, read_initialize_result
-from epochgate.core.http import Headers
-from epochgate.core.inquiry import Inquiry, Outcome
+from epochgate.core.inquiry import Inquiry
 from epochgate.core.journal import Budget
 from epochgate.core.jsonrpc import Message
 from epochgate.core.policy import Policy
@@ -57,14 +46,10 @@ from epochgate.core.records import Record, SessionRecord
 from epochgate.core.reissue import Tools
 from epochgate.core.states import SESSION, SessionInput, SessionState, UpInput, look_up
 from epochgate.core.stream import Kind, Restart, Stream, Tombstone
-from epochgate.core.upward import headers_of_own_post
-
-_NEVER = float("inf")
+from epochgate.core.timers import Timer, Timers
 
 Entropy = Callable[[int], int]
 """Given a number of bits, a random integer of so many bits."""
-
-Done = Callable[[Outcome], None]
 
 
 class Session:
@@ -73,7 +58,6 @@ class Session:
     __slots__ = (
         "_deferred",
         "_durable",
-        "_told_deadline",
         "accepted",
         "asking",
         "block_owners",
@@ -88,7 +72,6 @@ class Session:
         "generations",
         "has_changed_roots",
         "has_initialized",
-        "has_new_deadline",
         "heal",
         "heals_at",
         "initialize",
@@ -182,10 +165,8 @@ class Session:
         self.opened: dict[int, None] = {}  # of these, exchanges whose answer is begun
         self.opening: opening.Opening | None = None
         self.legs: dict[int, Stream | Inquiry | opening.Opening] = {}
-        self.timers: dict[str, dict[int, float]] = {}  # name (`timers.NAMES`) -> of what -> when
+        self.timers = Timers()
         self.touched_at = 0.0
-        self.has_new_deadline = False  # one is due before what `next_deadline` said last
-        self._told_deadline = _NEVER
         self.drain_until: float | None = None
         self.open_deletes = 0
         self._deferred: list[Callable[[], None]] = []
@@ -206,11 +187,11 @@ class Session:
             case LegRead(leg, data):
                 return self.read(leg, data, now)
             case LegCompleted():
-                self._leg_completed(event)
+                legs.completed(self, event)
             case LegAnswered():
-                self._leg_answered(event)
+                legs.answered(self, event)
             case LegEnded():
-                self._leg_ended(event)
+                legs.ended(self, event)
             case PostArrived():
                 intake.post_arrived(self, event)
             case GetArrived():
@@ -229,7 +210,7 @@ class Session:
                 self._durable.pop(token, None)
                 ending.lose_ownership(self)
             case DeadlineReached():
-                self._fire_timers()
+                firing.fire_due(self)
             case DrainBegun(until):
                 clientleg.begin_drain(self, until)
             case Adopted():
@@ -239,20 +220,11 @@ class Session:
     def read(self, leg: int, data: bytes, now: float) -> list[Step]:
         """`handle` for the event that comes most: one read of a leg."""
         self.now = now
-        self.read_leg(leg, data)
+        legs.read(self, leg, data)
         if self.finished:
             return self._take_steps()
         steps, self.steps = self.steps, []
         return steps
-
-    def read_leg(self, leg: int, data: bytes) -> None:
-        use = self.legs.get(leg)
-        if isinstance(use, Stream):
-            answers.read(self, use, data)
-        elif isinstance(use, Inquiry):
-            self._settle(leg, use, use.read(data))
-        elif use is not None:
-            opening.read(self, use, data)
 
     def _take_steps(self) -> list[Step]:
         while self.finished:
@@ -260,11 +232,14 @@ class Session:
         steps, self.steps = self.steps, []
         return steps
 
+    @property
+    def has_new_deadline(self) -> bool:
+        """Whether one is due before what `next_deadline` said last."""
+        return self.timers.has_new
+
     def next_deadline(self) -> float | None:
         """When `DeadlineReached` is wanted next, on the clock of `now`; None: not at all."""
-        self.has_new_deadline = False
-        self._told_deadline = min([min(of.values()) for of in self.timers.values() if of], default=_NEVER)
-        return None if self._told_deadline == _NEVER else self._told_deadline
+        return self.timers.next_deadline()
 
     # --- what the modules build on --------------------------------------------------------------
 
@@ -275,25 +250,6 @@ class Session:
 
     def do(self, step: Step) -> None:
         self.steps.append(step)
-
-    def open_answer(self, exchange: int, headers: Headers, reason: bytes | None = None) -> None:
-        """Begin an SSE answer, unless that was done while its caller was asked about (R32)."""
-        if exchange in self.opened:
-            del self.opened[exchange]
-        else:
-            self.do(OpenAnswer(exchange, 200, headers, reason))
-
-    def end_answer(self, exchange: int) -> None:
-        """End an answer; what was written to it last goes out in one write with the final chunk."""
-        for at in range(len(self.steps) - 1, -1, -1):
-            step = self.steps[at]
-            if isinstance(step, Write) and step.exchange == exchange:
-                del self.steps[at]
-                self.do(EndAnswer(exchange, step.data))
-                return
-            if not isinstance(step, Fact):
-                break
-        self.do(EndAnswer(exchange))
 
     def move(self, event: SessionInput) -> None:
         """The one place where the session's state changes."""
@@ -308,7 +264,7 @@ class Session:
 
     def forget(self) -> None:
         """Nothing of the session is left."""
-        self.clear_all_timers()
+        self.timers.clear_all()
         self.do(Forget())
 
     def defer_while_deleting(self, action: Callable[[], None]) -> bool:
@@ -328,25 +284,14 @@ class Session:
     def touch(self) -> None:
         """The client was here: its idle limit begins anew, when its timer next looks."""
         self.touched_at = self.now
-        if not self.has_timer("idle", 0):
-            self.set_timer("idle", 0, self.policy.session_idle_s)
+        if not self.timers.is_set(Timer.IDLE, 0):
+            self.set_timer(Timer.IDLE, 0, self.policy.session_idle_s)
 
-    def set_timer(self, name: str, of: int, after: float) -> None:
-        at = self.now + after
-        self.timers.setdefault(name, {})[of] = at
-        if at < self._told_deadline:
-            self.has_new_deadline = True
+    def set_timer(self, timer: Timer, of: int, after: float) -> None:
+        self.timers.set(timer, of, self.now + after)
 
-    def clear_timer(self, name: str, of: int) -> None:
-        if name in self.timers:
-            self.timers[name].pop(of, None)
-
-    def has_timer(self, name: str, of: int) -> bool:
-        return of in self.timers.get(name, ())
-
-    def clear_all_timers(self) -> None:
-        for of_name in self.timers.values():
-            of_name.clear()
+    def clear_timer(self, timer: Timer, of: int) -> None:
+        self.timers.clear(timer, of)
 
     def persist(self, record: Record, then: Callable[[], None]) -> None:
         """Do `then` once the record is durable (R16). `then` must look again at what it acts on."""
@@ -387,39 +332,6 @@ class Session:
         self.generations.append(generation)
         self.current = generation
 
-    def send(
-        self,
-        use: Stream | Inquiry | opening.Opening,
-        method: bytes,
-        head: RequestHead,
-        headers: Headers,
-        body: bytes | None,
-        headers_within: float | None = None,
-    ) -> int:
-        """Open a leg for `use`; its events come back to it."""
-        leg = self.number()
-        self.legs[leg] = use
-        self.do(SendUpstream(leg, method, head.target, headers, body, headers_within))
-        return leg
-
-    def inquire(
-        self,
-        head: RequestHead,
-        generation: Generation | None,
-        body: bytes,
-        request_id: bytes | None,
-        done: Done,
-    ) -> None:
-        """Send a request of our own and call `done` with what came of it, within `ping_s` seconds."""
-        inquiry = Inquiry(request_id, done)
-        within = self.policy.ping_s
-        leg = self.send(inquiry, b"POST", head, headers_of_own_post(head, generation), body, within)
-        self.set_timer("inquiry", leg, within)
-
-    def ping(self, head: RequestHead, generation: Generation, done: Done) -> None:
-        request_id = self.own_id()
-        self.inquire(head, generation, silence.ping_body(request_id), request_id, done)
-
     def own_id(self) -> bytes:
         """A JSON-RPC id for a request of the proxy's own, as hard to guess as a stamp."""
         return b"%d" % (10**13 + self.entropy(64) % (9 * 10**13))
@@ -427,56 +339,6 @@ class Session:
     def head_for(self, stream: Stream) -> RequestHead:
         """The newest accepted head of the caller that owns this stream (R32)."""
         return self.accepted.get(stream.caller.fingerprint, stream.caller)
-
-    # --- dispatch -------------------------------------------------------------------------------
-
-    def _leg_answered(self, event: LegAnswered) -> None:
-        match self.legs.get(event.leg):
-            case Stream() as stream:
-                answers.answered(self, stream, event.status, event.headers, event.reason)
-            case Inquiry() as inquiry:
-                inquiry.answered(event.status, event.headers, event.reason)
-            case opening.Opening() as attempt:
-                opening.answered(self, attempt, event.status, event.headers, event.reason)
-            case None:
-                pass  # dropped while the answer was on its way
-
-    def _leg_completed(self, event: LegCompleted) -> None:
-        use = self.legs.get(event.leg)
-        if isinstance(use, Stream) and answers.may_complete(self, use, event):
-            del self.legs[event.leg]
-            answers.completed(self, use, event)
-            return
-        self._leg_answered(LegAnswered(event.leg, event.status, event.headers, event.reason))
-        if event.body:
-            self.read_leg(event.leg, event.body)
-        self._leg_ended(LegEnded(event.leg, LegEnd.CLEAN))
-
-    def _leg_ended(self, event: LegEnded) -> None:
-        match self.legs.pop(event.leg, None):
-            case Stream() as stream:
-                answers.ended(self, stream, event.end)
-            case Inquiry() as inquiry:
-                self.clear_timer("inquiry", event.leg)
-                inquiry.done(inquiry.ended(event.end))
-            case opening.Opening() as attempt:
-                opening.ended(self, attempt, event.end)
-            case None:
-                pass  # dropped while its end was on its way
-
-    def _settle(self, leg: int, inquiry: Inquiry, outcome: Outcome | None) -> None:
-        if outcome is not None:
-            delivery.drop_leg(self, leg, is_answered=True)
-            inquiry.done(outcome)
-
-    def _fire_timers(self) -> None:
-        due = sorted(
-            (at, name, of) for name, ats in self.timers.items() for of, at in ats.items() if at <= self.now
-        )
-        for _, name, of in due:
-            if self.timers[name].get(of, self.now + 1.0) <= self.now:
-                del self.timers[name][of]
-                timers.fire(self, name, of)
 
 
 def _nothing() -> None:

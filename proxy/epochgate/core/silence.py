@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from epochgate.core import breaks, classify, delivery, ending, epoch, jsonrpc, restarting
+from epochgate.core import breaks, classify, delivery, ending, epoch, legs, restarting
 from epochgate.core.axes import Match
 from epochgate.core.commands import Judged
 from epochgate.core.errors import OUTCOME_UNKNOWN
 from epochgate.core.events import LegEnd
-from epochgate.core.inquiry import Inquiry, Outcome
+from epochgate.core.inquiry import Outcome
 from epochgate.core.states import Up
 from epochgate.core.stream import Stream
+from epochgate.core.timers import Timer
 from epochgate.core.verdict import OUTSIDE, Ruling, Scope, Verdict
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _OTHER_EPOCH = Ruling(Verdict.RESTART, "epoch_mismatch", Scope.SESSION)
 def watch(session: Session, stream: Stream) -> None:
     """Begin to watch a leg for silence."""
     if stream.is_request:
-        session.set_timer("silence", stream.handle, session.policy.silence_s)
+        session.set_timer(Timer.SILENCE, stream.handle, session.policy.silence_s)
 
 
 def due(session: Session, stream: Stream) -> None:
@@ -40,7 +41,8 @@ def due(session: Session, stream: Stream) -> None:
     idle = session.now - stream.last_read_at
     left = session.policy.silence_s - idle
     if stream.up not in _LISTENING or stream.is_leg_paused or left > _NEARLY_S:
-        session.set_timer("silence", stream.handle, left if left > _NEARLY_S else session.policy.silence_s)
+        after = left if left > _NEARLY_S else session.policy.silence_s
+        session.set_timer(Timer.SILENCE, stream.handle, after)
         return
     if idle >= session.policy.max_silence_s:
         session.do(Judged("upstream", stream.kind.value, "fail", "upstream_silent", stream.exchange))
@@ -58,7 +60,7 @@ def probe(session: Session, stream: Stream) -> None:
         if not stream.is_over and stream.leg == leg and leg is not None:
             _judge_ping(session, stream, outcome)
 
-    session.ping(session.head_for(stream), stream.generation, pinged)
+    legs.ping(session, session.head_for(stream), stream.generation, pinged)
 
 
 def _judge_ping(session: Session, stream: Stream, outcome: Outcome) -> None:
@@ -71,7 +73,7 @@ def _judge_ping(session: Session, stream: Stream, outcome: Outcome) -> None:
     if states_other_epoch(session, stream, outcome):
         restarting.restart(session, stream, _OTHER_EPOCH, [])
         return
-    session.set_timer("silence", stream.handle, session.policy.silence_s)
+    session.set_timer(Timer.SILENCE, stream.handle, session.policy.silence_s)
 
 
 def states_other_epoch(session: Session, stream: Stream, outcome: Outcome) -> bool:
@@ -80,15 +82,3 @@ def states_other_epoch(session: Session, stream: Stream, outcome: Outcome) -> bo
         None if outcome.message is None else epoch.stated_in(outcome.message.raw, session.policy.epoch_keys)
     )
     return epoch.compare(stream.generation.epoch, meta, header) is Match.DIFFERENT
-
-
-def inquiry_overdue(session: Session, leg: int) -> None:
-    """A request of the proxy's own got no answer in time."""
-    inquiry = session.legs.get(leg)
-    if isinstance(inquiry, Inquiry):
-        delivery.drop_leg(session, leg, is_answered=False)
-        inquiry.done(inquiry.ended(LegEnd.SILENT))
-
-
-def ping_body(request_id: bytes) -> bytes:
-    return jsonrpc.request(request_id, "ping", None)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from epochgate.core import classify, clientleg, delivery, healing, http, jsonrpc, restarting, sse
+from epochgate.core import classify, clientleg, delivery, healing, http, jsonrpc, legs, restarting, sse
 from epochgate.core.axes import Leg, Shape
 from epochgate.core.commands import Counted, EndAnswer, Respond
 from epochgate.core.events import LegEnd, RequestHead
 from epochgate.core.generation import Generation
 from epochgate.core.states import ClientHalf, ClientInput, SessionState, Up, UpInput
 from epochgate.core.stream import Kind, Stream
+from epochgate.core.timers import Timer
 from epochgate.core.upward import back_off, headers_of_get
 from epochgate.core.verdict import OUTSIDE, Ruling, Scope
 
@@ -59,7 +60,7 @@ def move_to(session: Session, generation: Generation) -> None:
     new.move_client(ClientInput.OPENED)
     if old.exchange is None:
         new.move_client(ClientInput.LEFT)
-        session.set_timer("hold", new.handle, session.policy.hold_s)
+        session.set_timer(Timer.HOLD, new.handle, session.policy.hold_s)
     else:
         new.exchange = delivery.release(session, old)
         session.exchanges[new.exchange] = new
@@ -69,8 +70,8 @@ def move_to(session: Session, generation: Generation) -> None:
         session.move_stream(old, UpInput.RESTARTED)
     session.move_stream(old, UpInput.SUPERSEDED)
     delivery.ended_upstream(session, old)
-    session.clear_timer("hold", old.handle)
-    session.set_timer("retain", old.handle, session.policy.hold_s)
+    session.clear_timer(Timer.HOLD, old.handle)
+    session.set_timer(Timer.RETAIN, old.handle, session.policy.hold_s)
     session.standalone = new
     _send(session, new)
 
@@ -82,7 +83,7 @@ def _send(session: Session, stream: Stream) -> None:
     stream.header_epoch = None
     stream.begin_sse()
     headers = headers_of_get(session.head_for(stream), stream.generation, None)
-    stream.leg = session.send(stream, b"GET", stream.head, headers, None)
+    stream.leg = legs.send(session, stream, b"GET", stream.head, headers, None)
 
 
 def reopen(session: Session, stream: Stream) -> None:
@@ -100,7 +101,7 @@ def voided(session: Session, stream: Stream, ruling: Ruling) -> None:
         return
     delay = back_off(_FIRST_BACKOFF_S, _LAST_BACKOFF_S, stream.attempts)
     stream.attempts += 1
-    session.set_timer("reopen", stream.handle, delay)
+    session.set_timer(Timer.REOPEN, stream.handle, delay)
 
 
 def answered(session: Session, stream: Stream) -> None:

@@ -291,7 +291,7 @@ class Driver:
 
     def _ring(self) -> None:
         self._timer = None
-        self.core.has_new_deadline = True
+        self.core.timers.has_new = True
         self.feed(DeadlineReached())
 
     def _forget(self) -> None:
