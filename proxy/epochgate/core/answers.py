@@ -1,6 +1,6 @@
 """What comes back on the upstream legs of streams: heads, bodies, ends.
 
-An SSE answer goes to `relaying` read by read, any other is kept until it is whole or too large (R34). A
+An SSE answer goes to `relaying` read by read, any other to `bodies`. A
 leg that ends with an answer owed goes to `breaks`.
 """
 
@@ -9,13 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from epochgate.core import (
+    bodies,
     breaks,
     classify,
     delivery,
-    ending,
     epoch,
     http,
-    jsonrpc,
     passing,
     relaying,
     restarting,
@@ -24,13 +23,11 @@ from epochgate.core import (
     standalone,
 )
 from epochgate.core.axes import AnswerEvidence, Leg, Match, Named, Shape, Time
-from epochgate.core.commands import Judged, OpenAnswer, UpstreamFailed, Write
-from epochgate.core.errors import OUTCOME_UNKNOWN
+from epochgate.core.commands import UpstreamFailed
 from epochgate.core.events import LegCompleted, LegEnd
 from epochgate.core.http import Headers
-from epochgate.core.scan import TopLevelReplacer
-from epochgate.core.states import ClientHalf, ClientInput, Up, UpInput
-from epochgate.core.stream import Answer, OwedState, Stream
+from epochgate.core.states import ClientHalf, Up, UpInput
+from epochgate.core.stream import Answer, Stream
 from epochgate.core.verdict import OUTSIDE, Ruling, Verdict, judge
 
 if TYPE_CHECKING:
@@ -79,7 +76,7 @@ def completed(session: Session, stream: Stream, event: LegCompleted) -> None:
         stream.generation.last_sign_of_life = session.now
         _post_answered(session, stream, answer)
     if stream.up is Up.SENT:
-        _complete(session, stream, answer)
+        bodies.complete(session, stream, answer)
 
 
 def _post_answered(session: Session, stream: Stream, answer: Answer) -> None:
@@ -91,7 +88,7 @@ def _post_answered(session: Session, stream: Stream, answer: Answer) -> None:
         return
     stream.header_epoch = epoch.stated_in_headers(answer.headers, session.policy.epoch_header)
     if http.is_coded(answer.headers):
-        _take_coded(session, stream, answer)
+        bodies.take_coded(session, stream, answer)
         return
     if http.media_type(answer.headers) != b"text/event-stream":
         return
@@ -104,15 +101,6 @@ def _post_answered(session: Session, stream: Stream, answer: Answer) -> None:
     if stream.client is ClientHalf.UNBORN:
         headers = delivery.client_headers(session, answer.headers)
         delivery.open_sse(session, stream, headers, answer.reason)
-
-
-def _take_coded(session: Session, stream: Stream, answer: Answer) -> None:
-    """An answer that cannot be read, though none was asked for (W16): it passes only where the client's
-    own id stands in it."""
-    if any(owed.is_stamped for owed in stream.owed):
-        restarting.restart(session, stream, OUTSIDE["content_coding"], [])
-    else:
-        _begin_passing_on(session, stream, answer, None)
 
 
 def _named(stream: Stream, answer: Answer) -> Named:
@@ -179,51 +167,9 @@ def read(session: Session, stream: Stream, data: bytes) -> None:
         if stream.framer.pending > session.policy.max_event_bytes and stream.passing is None:
             passing.begin(session, stream)
     elif stream.up is Up.OPAQUE:
-        _pass_on(session, stream, data)
+        bodies.pass_on(session, stream, data)
     else:
-        _collect(session, stream, answer, data)
-
-
-def _collect(session: Session, stream: Stream, answer: Answer, data: bytes) -> None:
-    """Keep an answer that is no SSE until it is whole; above the buffer's size pass it on (R34)."""
-    answer.chunks.append(data)
-    answer.size += len(data)
-    if answer.size <= session.policy.max_json_buffer_bytes:
-        return
-    can_be_passed_on = (
-        stream.is_request
-        and stream.up is Up.SENT
-        and 200 <= answer.status < 300
-        and len(stream.owed) == 1
-        and stream.client is ClientHalf.UNBORN
-    )
-    if can_be_passed_on:
-        owed = stream.owed[0]
-        replacer = TopLevelReplacer(b"id", owed.stamp, owed.id)
-        _begin_passing_on(session, stream, answer, replacer)
-    elif answer.size > session.policy.max_event_bytes:
-        restarting.restart(session, stream, OUTSIDE["event_too_large"], [])
-
-
-def _begin_passing_on(
-    session: Session, stream: Stream, answer: Answer, replacer: TopLevelReplacer | None
-) -> None:
-    session.move_stream(stream, UpInput.PASSED_ON)
-    answer.replacer = replacer
-    data, answer.chunks = answer.body, []
-    if stream.exchange is not None:
-        stream.move_client(ClientInput.OPENED)
-        headers = delivery.client_headers(session, answer.headers)
-        session.do(OpenAnswer(stream.exchange, answer.status, headers, answer.reason))
-    _pass_on(session, stream, data)
-
-
-def _pass_on(session: Session, stream: Stream, data: bytes) -> None:
-    assert stream.answer is not None
-    replacer = stream.answer.replacer
-    out = data if replacer is None else replacer.feed(data)
-    if out and stream.exchange is not None:
-        session.do(Write(stream.exchange, out))
+        bodies.collect(session, stream, answer, data)
 
 
 # --- ends -------------------------------------------------------------------------------------------
@@ -234,7 +180,7 @@ def ended(session: Session, stream: Stream, end: LegEnd) -> None:
     stream.leg = None
     stream.is_leg_paused = False
     if stream.is_body_passed_on:
-        _passed_on(session, stream, end)
+        bodies.passed_on(session, stream, end)
     elif stream.up is Up.RETRY:
         _resume_ended(session, stream, end)
     elif not stream.is_request and stream.up is Up.SENT:
@@ -243,16 +189,10 @@ def ended(session: Session, stream: Stream, end: LegEnd) -> None:
         _not_sent(session, stream)
     elif stream.answer is None or stream.answer.is_sse:
         breaks.broke(session, stream, end)
-    elif end is LegEnd.CLEAN or (end is LegEnd.CLOSED and _is_whole(stream.answer)):
-        _complete(session, stream, stream.answer)
+    elif end is LegEnd.CLEAN or (end is LegEnd.CLOSED and bodies.is_whole(stream.answer)):
+        bodies.complete(session, stream, stream.answer)
     else:
         breaks.broke(session, stream, end)
-
-
-def _is_whole(answer: Answer) -> bool:
-    """A body delimited by the connection's end: JSON says itself whether it is whole, and a refusal
-    stands in its status."""
-    return not 200 <= answer.status < 300 or jsonrpc.read_body(answer.body) is not None
 
 
 def _not_sent(session: Session, stream: Stream) -> None:
@@ -267,27 +207,6 @@ def _not_sent(session: Session, stream: Stream) -> None:
     sending.again_later(session, stream)
 
 
-def _passed_on(session: Session, stream: Stream, end: LegEnd) -> None:
-    """An answer that was passed on as it came is over. Broken inside, or without the id that it answers,
-    it must not look whole (R34)."""
-    assert stream.answer is not None
-    replacer = stream.answer.replacer
-    for owed in stream.owed:
-        owed.state = OwedState.ANSWERED
-    if end is LegEnd.CLEAN and (replacer is None or replacer.count == 1):
-        rest = b"" if replacer is None else replacer.finish()
-        session.move_stream(stream, UpInput.ANSWERED)
-        if rest and stream.exchange is not None:
-            session.do(Write(stream.exchange, rest))
-        delivery.ended_upstream(session, stream)
-        delivery.finish(session, stream)
-    else:
-        session.do(UpstreamFailed("truncated"))
-        session.do(Judged("upstream", stream.kind.value, "fail", "event_too_large", stream.exchange))
-        delivery.abort(session, stream)
-    ending.stream_over(session, stream)
-
-
 def _resume_ended(session: Session, stream: Stream, end: LegEnd) -> None:
     answer = stream.answer
     if answer is None or end not in (LegEnd.CLEAN, LegEnd.CLOSED):
@@ -296,43 +215,3 @@ def _resume_ended(session: Session, stream: Stream, end: LegEnd) -> None:
     else:
         shape = classify.shape(session.policy, answer.status, answer.headers, answer.body)
     _rule_on_resume(session, stream, judge(_answer_evidence(session, stream, shape)))
-
-
-def _complete(session: Session, stream: Stream, answer: Answer) -> None:
-    """A POST was answered whole, and not by SSE."""
-    if classify.is_session_gone(session.policy, answer.status, answer.body):
-        restarting.post_found_session_gone(session, stream)
-        return
-    if not 200 <= answer.status < 300:
-        refuse(session, stream, answer)
-        return
-    body = jsonrpc.read_body(answer.body, is_located=False)
-    if body is not None and relaying.complete_json(session, stream, body) is not None:
-        return
-    if not stream.is_over:
-        delivery.fail(session, stream, OUTCOME_UNKNOWN, "no_answer")
-        ending.stream_over(session, stream)
-
-
-def refuse(session: Session, stream: Stream, answer: Answer) -> None:
-    """A status that is the server's own answer passes; in an SSE answer it becomes an error (R34)."""
-    for owed in stream.owed:
-        owed.state = OwedState.ANSWERED
-    session.move_stream(stream, UpInput.FAILED)
-    delivery.ended_upstream(session, stream)
-    message = jsonrpc.read_message(answer.body)
-    text = answer.body
-    if message.id is not None and message.is_rewritable:
-        for owed in stream.owed:
-            if jsonrpc.stamp_key(message.id) == owed.key:
-                text = jsonrpc.rewrite(message, id=owed.id)
-    if stream.client is ClientHalf.UNBORN:
-        headers = delivery.client_headers(session, http.without(answer.headers, (http.SESSION_ID,)))
-        delivery.respond(session, stream, answer.status, headers, text, answer.reason)
-    else:
-        for owed in stream.owed:
-            data = {"status": answer.status, "generation": stream.generation.number}
-            error = jsonrpc.error_response(owed.id, OUTCOME_UNKNOWN, "epochgate: refused by the server", data)
-            delivery.deliver_message(session, stream, error)
-        delivery.finish(session, stream)
-    ending.stream_over(session, stream)

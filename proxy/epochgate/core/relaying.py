@@ -29,7 +29,7 @@ from epochgate.core.axes import Claim, Leg
 from epochgate.core.commands import Counted, Dropped, Judged, Write
 from epochgate.core.evidence import Reading
 from epochgate.core.jsonrpc import Body, Kind, Message
-from epochgate.core.states import ClientHalf, UpInput
+from epochgate.core.states import UpInput
 from epochgate.core.stream import OwedState, Stream
 from epochgate.core.verdict import Ruling, Verdict
 
@@ -197,7 +197,7 @@ def _take_message(session: Session, stream: Stream, event: sse.Event, out: _Outg
     has_drifted = any(one.reason == "drift" for one in rulings)
     if has_drifted:
         restarting.mark_drift(session)
-    written = [_outgoing(session, stream, reading) for reading in readings]
+    written = [outgoing(session, stream, reading) for reading in readings]
     out.add(sse.with_data(event, jsonrpc.rewrite_batch(body, written)))
     return _settle(session, stream, readings, out, has_drifted=has_drifted)
 
@@ -227,7 +227,7 @@ def _is_held_back(session: Session, stream: Stream, readings: list[Reading]) -> 
     return reading.claim is Claim.PROGRESS and progress.is_seen(reading)
 
 
-def _outgoing(session: Session, stream: Stream, reading: Reading) -> bytes:
+def outgoing(session: Session, stream: Stream, reading: Reading) -> bytes:
     """The message as the client may see it: its own ids, marks, and no epoch of a later generation."""
     message, owed = reading.message, reading.owed
     raw = message.raw
@@ -302,51 +302,3 @@ def close_answered(session: Session, stream: Stream) -> None:
     delivery.end_leg(session, stream, is_answered=True)
     delivery.ended_upstream(session, stream)
     ending.stream_over(session, stream)
-
-
-def complete_json(session: Session, stream: Stream, body: Body) -> Ruling | None:
-    """Judge the messages of a whole JSON answer and deliver them.
-
-    Returns the restarting ruling that stands against it, or None when the stream is answered. What
-    does not answer this stream is dropped; the caller sees what is still owed.
-    """
-    assert stream.answer is not None
-    readings = [evidence.read(session, stream, message, None) for message in body.messages]
-    has_drifted = False
-    answered: set[bytes] = set()
-    for reading in readings:
-        ruling = reading.ruling
-        if ruling.verdict is Verdict.RESTART:
-            restarting.restart(session, stream, ruling, readings)
-            return ruling
-        if ruling.verdict is Verdict.DROP:
-            session.do(Dropped(ruling.reason))
-            return None
-        has_drifted = has_drifted or ruling.reason == "drift"
-        if reading.claim is Claim.ANSWER and reading.owed is not None:
-            answered.add(reading.owed.key)
-    if len(answered) < len(stream.unanswered):
-        return None
-    if has_drifted:
-        restarting.mark_drift(session)
-    written = [_outgoing(session, stream, reading) for reading in readings]
-    for reading in readings:
-        if reading.owed is not None and reading.owed.key in answered:
-            reading.owed.state = OwedState.ANSWERED
-            evidence.note_answer(session, stream, reading)
-    data = jsonrpc.rewrite_batch(body, written)
-    if stream.withheld:
-        data = b"[" + b",".join([*stream.withheld, *written]) + b"]"
-    session.move_stream(stream, UpInput.ANSWERED)
-    delivery.ended_upstream(session, stream)
-    if stream.client in (ClientHalf.ATTACHED, ClientHalf.AWAY):
-        for text in written if not body.is_batch else [data]:
-            delivery.deliver_message(session, stream, b"".join(text.splitlines()))
-        delivery.finish(session, stream)
-    else:
-        headers = delivery.client_headers(session, stream.answer.headers)
-        delivery.respond(session, stream, stream.answer.status, headers, data, stream.answer.reason)
-    if has_drifted:
-        restarting.drift(session, stream, readings)
-    ending.stream_over(session, stream)
-    return None

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from epochgate.core import (
-    answers,
+    bodies,
     clientleg,
     delivery,
     ending,
@@ -201,7 +201,7 @@ def post_found_session_gone(session: Session, stream: Stream) -> None:
     """The server does not know the session of a POST: it provably did not run (R21, R26)."""
     generation = stream.generation
     if stream.head.fingerprint not in session.accepted:
-        answers.refuse(session, stream, current_answer(stream))  # a stranger's 404 passes (R32)
+        bodies.refuse(session, stream, current_answer(stream))  # a stranger's 404 passes (R32)
         return
     if generation is session.current and not generation.is_gone and _shows_life(session, generation):
         _check_affinity(session, stream)
@@ -229,7 +229,7 @@ def _check_affinity(session: Session, stream: Stream) -> None:
             stream.attempts = 1
             sending.send_post(session, stream)
         elif is_alive:
-            answers.refuse(session, stream, current_answer(stream))
+            bodies.refuse(session, stream, current_answer(stream))
         else:
             take_loss(session, stream)
 
@@ -270,7 +270,7 @@ def surface(session: Session, stream: Stream) -> None:
     """The client sees the 404 and negotiates anew; nothing is healed any more."""
     if session.state in (SessionState.LIVE, SessionState.PARKED):
         session.move(SessionInput.SURFACED)
-    answers.refuse(session, stream, current_answer(stream))
+    bodies.refuse(session, stream, current_answer(stream))
     fail_waiting(session, "session_lost")
 
 
