@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from epochgate.core import commands as do
 from epochgate.core import delivery
 from epochgate.core.events import DrainBegun, LegEnd
 from epochgate.core.passing import EpochWatch
@@ -449,3 +450,21 @@ def test_a_drain_breaks_a_standalone_leg_off_inside_an_event() -> None:
     play.feed(DrainBegun(play.now + 20))
 
     assert exchange.is_aborted
+
+
+def test_a_half_closed_client_is_not_probed_inside_an_event() -> None:
+    """A comment there would be part of the event."""
+    play, exchange, leg = calling()
+    pour(play, leg, event(log(FILL)))
+
+    probes = [step.probe for step in play.steps if isinstance(step, (do.OpenAnswer, do.Probe))]
+    assert probes == [b": keepalive\n\n", b"", b": keepalive\n\n"]
+
+
+def test_nor_inside_a_body_that_is_passed_on() -> None:
+    play = opened(max_json_buffer_bytes=CAP)
+    play.call()
+    leg = play.leg("tools/call")
+    play.answer(leg, large(leg))
+
+    assert [step.probe for step in play.facts(do.OpenAnswer)] == [b""]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from epochgate.core import cursor, delivery, http, jsonrpc, reopening, restarting, sse
+from epochgate.core import cursor, delivery, jsonrpc, reopening, restarting, sse
 from epochgate.core.commands import (
     EndAnswer,
     Write,
@@ -31,7 +31,6 @@ _SSE_HEADERS: Headers = (
     (b"X-Accel-Buffering", b"no"),
 )
 _NEARLY_S = 0.001  # closer to its time than a clock can tell
-_JAVA = b"java-http-client"
 
 
 # --- the client comes and goes ----------------------------------------------------------------------
@@ -102,7 +101,8 @@ def attach(session: Session, stream: Stream, exchange: int, position: int, befor
     stream.move_client(ClientInput.RETURNED if stream.client is not ClientHalf.UNBORN else ClientInput.OPENED)
     session.clear_timer(Timer.HOLD, stream.handle)
     session.clear_timer(Timer.RETAIN, stream.handle)
-    delivery.open_answer(session, exchange, stream.client_head or sse_headers(session))
+    headers = stream.client_head or sse_headers(session)
+    delivery.open_answer(session, exchange, headers, delivery.keepalive(stream.caller))
     data = before + b"".join(stream.journal.after(position)) or delivery.priming(session, stream)
     session.do(Write(exchange, data))
     stream.journal.written_to = stream.numbering.next_position
@@ -122,7 +122,8 @@ def attach_void(session: Session, stream: Stream, exchange: int, position: int) 
     session.exchanges[exchange] = stream
     stream.move_client(ClientInput.RETURNED)
     session.clear_timer(Timer.HOLD, stream.handle)
-    delivery.open_answer(session, exchange, stream.client_head or sse_headers(session))
+    headers = stream.client_head or sse_headers(session)
+    delivery.open_answer(session, exchange, headers, delivery.keepalive(stream.caller))
     session.do(Write(exchange, delivery.priming(session, stream)))
     stream.journal.written_to = position + 1
     delivery.watch(session, stream)
@@ -137,7 +138,7 @@ def error_stream(session: Session, exchange: int, stone: Tombstone) -> None:
     block = session.blocks.take()
     first = cursor.mint(block, 0)
     session.tombstones[block] = replace(stone, last_cursor=first + len(stone.ids))
-    delivery.open_answer(session, exchange, sse_headers(session))
+    delivery.open_answer(session, exchange, sse_headers(session), b"")
     events = [sse.priming(first)] if delivery.may_prime(session) else []
     for position, request_id in enumerate(stone.ids, 1):
         data = {"reason": "expired", "generation": session.current.number}
@@ -158,15 +159,10 @@ def keep_alive(session: Session, exchange: int) -> None:
     if stream.up is Up.OPAQUE:
         idle = 0.0  # a comment inside what is passed on would be part of it
     elif idle >= session.policy.keepalive_s - _NEARLY_S:
-        session.do(Write(exchange, sse.KEEPALIVE_ONE_LINE if is_java(stream) else sse.KEEPALIVE))
+        session.do(Write(exchange, delivery.keepalive(stream.caller)))
         stream.last_write_at = session.now
         idle = 0.0
     session.set_timer(Timer.KEEPALIVE, exchange, session.policy.keepalive_s - idle)
-
-
-def is_java(stream: Stream) -> bool:
-    """Java's client: a blank line costs it a unit of demand, and `retry:` is an error to it (W13)."""
-    return (http.find(stream.caller.headers, b"user-agent") or b"").lower().startswith(_JAVA)
 
 
 def hold_expired(session: Session, stream: Stream) -> None:

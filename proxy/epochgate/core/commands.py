@@ -67,12 +67,24 @@ class Respond(Value, frozen=True):
 
 
 class OpenAnswer(Value, frozen=True):
-    """Start an answer of unknown length (chunked; the head goes out with the next write)."""
+    """Start an answer of unknown length (chunked; the head goes out with the next write).
+
+    `probe` is a comment that may stand between two writes, to learn whether a client that ended its own
+    direction still reads; b"" where none may stand.
+    """
 
     exchange: int
     status: int
     headers: Headers
     reason: bytes | None = None
+    probe: bytes = b""
+
+
+class Probe(Value, frozen=True):
+    """From now on `probe` may stand between two writes of an open answer."""
+
+    exchange: int
+    probe: bytes
 
 
 class Write(Value, frozen=True):
@@ -201,6 +213,7 @@ Command = (
     | DrainLeg
     | Respond
     | OpenAnswer
+    | Probe
     | Write
     | EndAnswer
     | AbortAnswer

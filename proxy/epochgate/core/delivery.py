@@ -26,6 +26,7 @@ from epochgate.core.commands import (
     Write,
 )
 from epochgate.core.errors import OUTCOME_UNKNOWN
+from epochgate.core.events import RequestHead
 from epochgate.core.http import Headers
 from epochgate.core.journal import Entry
 from epochgate.core.states import ClientHalf, ClientInput, Up, UpInput
@@ -68,7 +69,7 @@ def open_sse(session: Session, stream: Stream, headers: Headers, reason: bytes |
     if stream.exchange is None:
         return
     stream.move_client(ClientInput.OPENED)
-    open_answer(session, stream.exchange, headers, reason)
+    open_answer(session, stream.exchange, headers, keepalive(stream.caller), reason)
     session.do(Write(stream.exchange, priming(session, stream)))
     watch(session, stream)
     for text in stream.withheld:
@@ -76,12 +77,24 @@ def open_sse(session: Session, stream: Stream, headers: Headers, reason: bytes |
     stream.withheld = []
 
 
-def open_answer(session: Session, exchange: int, headers: Headers, reason: bytes | None = None) -> None:
+def open_answer(
+    session: Session, exchange: int, headers: Headers, probe: bytes, reason: bytes | None = None
+) -> None:
     """Begin an SSE answer, unless that was done while its caller was asked about (R32)."""
     if exchange in session.opened:
         del session.opened[exchange]
     else:
-        session.do(OpenAnswer(exchange, 200, headers, reason))
+        session.do(OpenAnswer(exchange, 200, headers, reason, probe))
+
+
+def keepalive(head: RequestHead) -> bytes:
+    """The comment for this client: a blank line costs Java's a unit of demand (W13)."""
+    return sse.KEEPALIVE_ONE_LINE if is_java(head) else sse.KEEPALIVE
+
+
+def is_java(head: RequestHead) -> bool:
+    """Java's client, to which `retry:` is an error as well (W13)."""
+    return (http.find(head.headers, b"user-agent") or b"").lower().startswith(b"java-http-client")
 
 
 def end_answer(session: Session, exchange: int) -> None:

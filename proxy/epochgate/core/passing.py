@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from epochgate.core import delivery, epoch, evidence, relaying, restarting, sse
 from epochgate.core.axes import Claim
-from epochgate.core.commands import Dropped, Relayed, Write
+from epochgate.core.commands import Dropped, Probe, Relayed, Write
 from epochgate.core.jsontext import read_string
 from epochgate.core.scan import TopLevelReplacer, leading_members
 from epochgate.core.states import ClientHalf, UpInput
@@ -152,6 +152,7 @@ def begin(session: Session, stream: Stream) -> None:
     stream.numbering.advance(1)
     stream.passing = passing
     session.move_stream(stream, UpInput.PASSED_ON)
+    session.do(Probe(stream.exchange, b""))
     _write(session, stream, first + passing.feed(stream.framer.take_tail()))
 
 
@@ -233,6 +234,7 @@ def _ended(session: Session, stream: Stream, passing: Passing, data: bytes) -> N
     behind = b"".join(stream.journal.after(passing.position))
     assert stream.exchange is not None
     session.do(Write(stream.exchange, data + behind))
+    session.do(Probe(stream.exchange, delivery.keepalive(stream.caller)))
     stream.last_write_at = session.now
     stream.journal.written_to = stream.numbering.next_position
     if passing.claim is Claim.ANSWER and passing.owed is not None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from epochgate.core import (
-    clientleg,
     delivery,
     ending,
     epoch,
@@ -165,7 +164,7 @@ def _take_other(session: Session, stream: Stream, event: sse.Event, out: _Outgoi
     """Priming is swallowed, `retry:` goes on, a foreign event type passes on a leg that never broke."""
     if event.id is not None:
         evidence.learn(stream, event)
-    if event.retry is not None and stream.exchange is not None and not clientleg.is_java(stream):
+    if event.retry is not None and stream.exchange is not None and not delivery.is_java(stream.caller):
         out.flush()
         session.do(Write(stream.exchange, b"retry: %d\n\n" % event.retry))
     is_foreign_type = event.name not in (b"", b"message", *_OWN_EVENTS) and bool(event.data)

@@ -59,7 +59,9 @@ def ask_overdue(session: Session, exchange: int) -> None:
     if event is None:
         return
     session.opened[exchange] = None
-    session.do(OpenAnswer(exchange, 200, clientleg.sse_headers(session)))
+    session.do(
+        OpenAnswer(exchange, 200, clientleg.sse_headers(session), probe=delivery.keepalive(event.head))
+    )
     place = cursor.read(event.cursor or b"")
     is_primed = place is not None and delivery.may_prime(session)
     session.do(Write(exchange, sse.priming(cursor.mint(*place)) if is_primed and place else b""))

@@ -10,7 +10,6 @@ import asyncio
 from typing import TYPE_CHECKING, assert_never
 
 from epochgate.core import commands as do
-from epochgate.core import sse
 from epochgate.core.events import (
     ClientDrained,
     ClientLeft,
@@ -204,6 +203,9 @@ class Driver:
                 self._tell(step)
             case do.OpenAnswer():
                 self._open(step)
+            case do.Probe():
+                if step.exchange in self._exchanges:
+                    self._exchanges[step.exchange].probe = step.probe
             case do.EndAnswer():
                 exchange = self._exchanges.pop(step.exchange, None)
                 if exchange is not None:
@@ -238,7 +240,7 @@ class Driver:
         exchange = self._exchanges.get(step.exchange)
         if exchange is None:
             return
-        exchange.probe = sse.KEEPALIVE
+        exchange.probe = step.probe
         exchange.open(step.status, step.headers, step.reason)
 
     def _drop(self, number: int, *, is_drained: bool) -> None:

@@ -250,6 +250,8 @@ class Host:
                 exchange.end()
             case commands.OpenAnswer():
                 self.exchanges[step.exchange].open(step.status, step.headers)
+            case commands.Probe():
+                pass  # no simulated client ends one direction alone
             case commands.Write():
                 self.exchanges[step.exchange].write(step.data)
             case commands.EndAnswer():
