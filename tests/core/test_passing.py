@@ -454,7 +454,7 @@ def test_a_drain_breaks_a_standalone_leg_off_inside_an_event() -> None:
 
 def test_a_half_closed_client_is_not_probed_inside_an_event() -> None:
     """A comment there would be part of the event."""
-    play, exchange, leg = calling()
+    play, _, leg = calling()
     pour(play, leg, event(log(FILL)))
 
     probes = [step.probe for step in play.steps if isinstance(step, (do.OpenAnswer, do.Probe))]

@@ -9,6 +9,7 @@ from epochgate.core.events import LegEnd
 from tests.core.messages import error, event, notification, progress, request, result
 from tests.core.playbook import Play, opened, quiet
 from tests.core.scenes import lost, open_call
+from tests.core.sides import Exchange
 
 BOB = b"bob"
 
@@ -187,3 +188,53 @@ def test_a_strangers_parked_request_does_not_heal_in_its_name() -> None:
     assert not play.has_leg("initialize") or (
         http.find(play.leg("initialize").headers, b"authorization") == b"alice"
     )
+
+
+def refused_while_away(status: int = 401) -> tuple[Play, Exchange]:
+    """A call whose client left, whose leg broke, and whose resume was refused."""
+    play = opened(epoch=7)
+    exchange = play.call(token=1)
+    leg = play.leg("tools/call")
+    play.open(leg)
+    play.send(leg, event(progress(leg.token, 1, 7), 1))
+    play.leave(exchange)
+    play.cut(leg)
+    play.refuse(play.leg("GET"), status)
+    return play, exchange
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_resume_refused_while_its_client_is_away_waits_for_it(status: int) -> None:
+    """Its token may have expired meanwhile; it comes back with another, and nothing is lost (R32, G5)."""
+    play, exchange = refused_while_away(status)
+    assert not play.has_leg("GET")
+
+    back = play.get(exchange.last_id, who=b"alice-2")
+    play.answer(play.leg("ping"), result(play.leg("ping").id, {}, 7))
+    leg = play.leg("GET")
+    assert (b"Authorization", b"alice-2") in leg.headers
+    play.open(leg)
+    play.send(leg, event(progress(play.sent("tools/call")[0].token, 2, 7), 2))
+    play.send(leg, event(result(play.sent("tools/call")[0].id, {"n": 1}, 7), 3))
+
+    assert back.answer["result"]["n"] == 1
+    assert play.runs == 1
+    assert play.heals == []
+
+
+def test_one_that_comes_back_with_what_was_refused_is_told() -> None:
+    play, exchange = refused_while_away()
+
+    back = play.get(exchange.last_id)
+    play.refuse(play.leg("GET"), 401)
+
+    assert back.answer["error"]["code"] == -32050
+    assert play.runs == 1
+
+
+def test_one_that_never_comes_back_is_given_up_when_its_hold_ends() -> None:
+    play, exchange = refused_while_away()
+
+    play.advance(301)
+
+    assert play.get(exchange.last_id).answer["error"]["data"]["reason"] == "expired"

@@ -103,9 +103,12 @@ def void_question(session: Session, stream: Stream, *, is_session_gone: bool) ->
 
 
 def refused(session: Session, stream: Stream, ruling: Ruling) -> None:
-    """401 or 403 on a resume: never a heal; with nobody to pass it to, the outcome is unknown."""
+    """401 or 403 on a resume: never a heal. A client that is away may return with other credentials (R32);
+    for one that waits the outcome is unknown."""
     session.do(Judged("upstream", stream.kind.value, "pass", ruling.reason, stream.exchange))
-    if stream.is_request:
+    if stream.is_request and stream.client is ClientHalf.AWAY:
+        stream.failing_since = None  # in RETRY, with no timer, until it returns or is given up
+    elif stream.is_request:
         delivery.fail(session, stream, OUTCOME_UNKNOWN, ruling.reason)
         ending.stream_over(session, stream)
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from epochgate.core import clientleg, cursor, delivery, legs, restarting, sse, standalone
+from epochgate.core import clientleg, cursor, delivery, legs, restarting, sending, sse, standalone
 from epochgate.core.axes import CursorEvidence, Half, Names, Position
 from epochgate.core.commands import AbortAnswer, Counted, EndAnswer, Judged, OpenAnswer, Respond, Write
 from epochgate.core.events import GetArrived
@@ -186,6 +186,7 @@ def _replay(session: Session, event: GetArrived, stream: Stream, position: int) 
         restarting.attend(session, newest)
         return
     clientleg.attach(session, newest, event.exchange, position)
+    sending.resume_with_caller(session, newest)
 
 
 def _reopen_forgotten(session: Session, event: GetArrived) -> None:

@@ -58,6 +58,13 @@ def send_resume(session: Session, stream: Stream) -> None:
     stream.leg = legs.send(session, stream, b"GET", stream.head, headers, None, within)
 
 
+def resume_with_caller(session: Session, stream: Stream) -> None:
+    """The client of a stream is back whose resume its old credentials were refused (R32)."""
+    is_waiting = stream.up is Up.RETRY and stream.leg is None
+    if is_waiting and not session.timers.is_set(Timer.RETRY, stream.handle):
+        send_resume(session, stream)
+
+
 def retry_due(session: Session, stream: Stream) -> None:
     """The back-off, or the wait that a server asked for before a poll, is over."""
     match stream.up:
