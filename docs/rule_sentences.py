@@ -150,8 +150,8 @@ RULES: dict[str, str] = {
     "W9": "A heal's `initialize` asks for the version that was negotiated.",
     "W10": "The order of going away: readiness, a delay, the listener, idle streams, owed answers, exit.",
     "W12": (
-        "`X-Forwarded-*` is believed from `trusted_proxies` alone. A loopback listener is reached by "
-        "loopback names and Origins alone."
+        "`X-Forwarded-*` is believed from `trusted_proxies` alone. On a loopback listener a foreign Host or "
+        "Origin gets 403; elsewhere the lists of allowed ones decide."
     ),
     "W13": "Java's client: comments of one line, no `retry:`.",
     "W14": "`initialize`, `initialized`, arrays and responses are never of a stateless revision.",

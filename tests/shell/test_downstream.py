@@ -154,7 +154,7 @@ async def test_foreign_hosts_and_origins_are_refused_on_loopback() -> None:
     """W12: a page of another site must not reach a local server through a name of its own."""
     local = Allowed.for_bind("127.0.0.1")
     line, told = await _refusal_of(GET, allowed=local)
-    assert (line, told) == (b"HTTP/1.1 421 Misdirected Request", [421])
+    assert (line, told) == (b"HTTP/1.1 403 Forbidden", [403])
     origin = b"GET / HTTP/1.1\r\nHost: localhost:80\r\nOrigin: http://evil.example\r\n\r\n"
     assert (await _refusal_of(origin, allowed=local))[0] == b"HTTP/1.1 403 Forbidden"
 

@@ -120,10 +120,10 @@ def test_a_fingerprint_stands_for_all_credentials_and_nothing_else() -> None:
         (b"127.0.0.1", b"http://localhost:3000", None),
         (b"[::1]:8808", b"https://127.0.0.1", None),
         (b"LOCALHOST", b"http://[::1]:1", None),
-        (b"evil.example:8808", None, HTTPStatus.MISDIRECTED_REQUEST),
-        (b"localhost.evil.example", None, HTTPStatus.MISDIRECTED_REQUEST),
-        (b"localhost:80.evil.example", None, HTTPStatus.MISDIRECTED_REQUEST),
-        (b"", None, HTTPStatus.MISDIRECTED_REQUEST),
+        (b"evil.example:8808", None, HTTPStatus.FORBIDDEN),
+        (b"localhost.evil.example", None, HTTPStatus.FORBIDDEN),
+        (b"localhost:80.evil.example", None, HTTPStatus.FORBIDDEN),
+        (b"", None, HTTPStatus.FORBIDDEN),
         (b"localhost", b"http://evil.example", HTTPStatus.FORBIDDEN),
         (b"localhost", b"null", HTTPStatus.FORBIDDEN),
         (b"localhost", b"http://localhost.evil.example", HTTPStatus.FORBIDDEN),
@@ -136,13 +136,21 @@ def test_a_loopback_listener_serves_loopback_names_only(
     assert find_refusal(headers, Allowed.for_bind("127.0.0.1")) is status
 
 
+def test_a_listener_on_another_loopback_address_is_reached_by_it() -> None:
+    allowed = Allowed.for_bind("127.0.0.9")
+    assert (
+        find_refusal(((b"Host", b"127.0.0.9:8808"), (b"Origin", b"http://127.0.0.9:8808")), allowed) is None
+    )
+    assert find_refusal(((b"Host", b"127.0.0.8:8808"),), allowed) is HTTPStatus.FORBIDDEN
+
+
 def test_other_listeners_serve_any_name_unless_names_are_given() -> None:
     headers: Headers = ((b"Host", b"any.example"), (b"Origin", b"http://any.example"))
     assert find_refusal(headers, Allowed.for_bind("0.0.0.0")) is None
     given = Allowed(hosts=frozenset((b"mcp.example:443",)))
-    assert find_refusal(headers, given) is HTTPStatus.MISDIRECTED_REQUEST
+    assert find_refusal(headers, given) is HTTPStatus.FORBIDDEN
     assert find_refusal(((b"Host", b"mcp.example:443"),), given) is None
-    assert find_refusal(((b"Host", b"mcp.example:80"),), given) is HTTPStatus.MISDIRECTED_REQUEST
+    assert find_refusal(((b"Host", b"mcp.example:80"),), given) is HTTPStatus.FORBIDDEN
 
 
 @pytest.mark.parametrize(

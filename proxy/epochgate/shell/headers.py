@@ -157,9 +157,9 @@ class Allowed:
         """The default for a listener on `host`: loopback is reached by loopback names only."""
         if not is_loopback(host):
             return cls()
+        names = LOOPBACK_NAMES if ":" in host else LOOPBACK_NAMES | {host.lower().encode()}
         schemes = (b"http://", b"https://")
-        origins = frozenset(scheme + name for scheme in schemes for name in LOOPBACK_NAMES)
-        return cls(LOOPBACK_NAMES, origins)
+        return cls(names, frozenset(scheme + name for scheme in schemes for name in names))
 
 
 def is_loopback(host: str) -> bool:
@@ -173,9 +173,9 @@ def is_loopback(host: str) -> bool:
 
 
 def find_refusal(headers: Headers, allowed: Allowed) -> HTTPStatus | None:
-    """The status that refuses a request by its `Host` (421) or `Origin` (403), or None (W12)."""
+    """The status that refuses a request by its `Host` or its `Origin`, or None (W12)."""
     if allowed.hosts is not None and not _is_listed(find(headers, b"host") or b"", allowed.hosts):
-        return HTTPStatus.MISDIRECTED_REQUEST
+        return HTTPStatus.FORBIDDEN
     origin = find(headers, b"origin")
     if allowed.origins is None or origin is None or _is_listed(origin, allowed.origins):
         return None
