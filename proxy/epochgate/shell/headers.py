@@ -6,7 +6,7 @@ All pure. Names keep the case they came in, repeated headers stay repeated and i
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hashlib import blake2s
 from http import HTTPStatus
@@ -31,7 +31,8 @@ HOP_BY_HOP = frozenset(
 # Made anew on each leg, or answered by this proxy itself.
 _FRAMING = frozenset((b"content-length",))
 _REQUEST_ONLY = frozenset((b"host", b"expect"))
-_ANSWER_DROPS = HOP_BY_HOP | _FRAMING
+_LOCATION = b"location"
+_ANSWER_DROPS = HOP_BY_HOP | _FRAMING | {_LOCATION}  # which is put back
 _REQUEST_DROPS = HOP_BY_HOP | _FRAMING | _REQUEST_ONLY
 _FORWARDED = frozenset((b"forwarded", b"x-forwarded-for", b"x-forwarded-proto", b"x-forwarded-host"))
 
@@ -40,9 +41,9 @@ CREDENTIAL_HEADERS = (b"x-api-key", b"api-key")
 LOOPBACK_NAMES = frozenset((b"localhost", b"127.0.0.1", b"[::1]"))
 
 
-def answer_headers(raw: Headers) -> Headers:
-    """The end-to-end headers of an upstream answer."""
-    return _end_to_end(raw, _ANSWER_DROPS)
+def answer_headers(raw: Headers, localised: Callable[[bytes], bytes] | None = None) -> Headers:
+    """The end-to-end headers of an upstream answer; `localised` says how its `Location` is told."""
+    return _end_to_end(raw, _ANSWER_DROPS, localised)
 
 
 def request_headers(raw: Headers) -> Headers:
@@ -50,7 +51,9 @@ def request_headers(raw: Headers) -> Headers:
     return _end_to_end(raw, _REQUEST_DROPS)
 
 
-def _end_to_end(raw: Headers, drops: frozenset[bytes]) -> Headers:
+def _end_to_end(
+    raw: Headers, drops: frozenset[bytes], localised: Callable[[bytes], bytes] | None = None
+) -> Headers:
     kept = []
     named: list[bytes] = []
     for pair in raw:
@@ -59,6 +62,8 @@ def _end_to_end(raw: Headers, drops: frozenset[bytes]) -> Headers:
             kept.append(pair)
         elif name == b"connection":
             named += (token.strip().lower() for token in pair[1].split(b","))
+        elif name == _LOCATION:
+            kept.append(pair if localised is None else (pair[0], localised(pair[1])))
     headers = tuple(kept)
     also = frozenset(named).difference((b"close", b"keep-alive", b""))
     return headers if not also else tuple(pair for pair in headers if pair[0].lower() not in also)

@@ -16,6 +16,7 @@ from epochgate.core.enums import Enum
 from epochgate.core.events import LegEnd
 from epochgate.core.http import Headers
 from epochgate.shell.headers import answer_headers
+from epochgate.shell.locations import Home
 
 if TYPE_CHECKING:
     from epochgate.shell.connection import LegConnection
@@ -70,6 +71,7 @@ class Leg:
     __slots__ = (
         "_connecting",
         "_connection",
+        "_home",
         "_loop",
         "_sink",
         "_timer",
@@ -79,13 +81,14 @@ class Leg:
         "state",
     )
 
-    def __init__(self, number: int, sink: LegSink, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, number: int, sink: LegSink, loop: asyncio.AbstractEventLoop, home: Home) -> None:
         self.number = number
         self.state = LegState.CONNECTING
         self.framing: Framing | None = None
         self.is_paused = False
         self._sink: LegSink | None = sink
         self._loop = loop
+        self._home = home
         self._connection: LegConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -140,16 +143,14 @@ class Leg:
         if self._sink is None:
             return
         self._clear_timer()
-        reason = message.reason.encode("utf-8", "surrogateescape")
-        self._sink.leg_answered(self.number, message.code, answer_headers(message.raw_headers), reason)
+        self._sink.leg_answered(self.number, message.code, self._headers(message), _reason(message))
 
     def whole(self, message: RawResponseMessage, framing: Framing, body: bytes) -> None:
         """Tell the sink an answer that is over already."""
         sink, self.framing = self._sink, framing
         self.over()
         if sink is not None:
-            reason = message.reason.encode("utf-8", "surrogateescape")
-            sink.leg_whole(self.number, message.code, answer_headers(message.raw_headers), reason, body)
+            sink.leg_whole(self.number, message.code, self._headers(message), _reason(message), body)
 
     def read(self, data: bytes) -> None:
         if self._sink is not None:
@@ -169,6 +170,9 @@ class Leg:
         self._connecting = None
         self._clear_timer()
 
+    def _headers(self, message: RawResponseMessage) -> Headers:
+        return answer_headers(message.raw_headers, self._home.localised)
+
     def _give_up(self) -> None:
         if self._connection is not None:
             self._connection.abandon()
@@ -182,3 +186,7 @@ class Leg:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+
+def _reason(message: RawResponseMessage) -> bytes:
+    return message.reason.encode("utf-8", "surrogateescape")

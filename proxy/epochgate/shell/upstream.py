@@ -20,6 +20,7 @@ from epochgate.core.commands import SendUpstream
 from epochgate.core.events import LegEnd
 from epochgate.shell.connection import LegConnection, UpstreamLimits
 from epochgate.shell.leg import Delimiter, Framing, Leg, LegSink, LegState
+from epochgate.shell.locations import Home
 from epochgate.shell.spawn import Tasks
 
 __all__ = ["Delimiter", "Framing", "Leg", "LegSink", "LegState", "Origin", "Upstream", "UpstreamLimits"]
@@ -57,6 +58,10 @@ class Origin:
         base = parts.path.rstrip("/")
         return cls(parts.scheme, parts.hostname, port, _ascii(authority), _ascii(base))
 
+    def home(self, host: bytes | None = None) -> Home:
+        """What a `Location` may call this server, to which a request went under `host`."""
+        return Home(self.scheme.encode(), self.authority, self.base_path, host)
+
 
 def _ascii(text: str) -> bytes:
     if not text.isascii() or any(character <= " " for character in text):
@@ -75,6 +80,7 @@ class Upstream:
         tls: ssl.SSLContext | None = None,
     ) -> None:
         self.origin = origin
+        self._home = origin.home()
         self.limits = limits or UpstreamLimits()
         self._loop = loop or asyncio.get_running_loop()
         self._tls = tls
@@ -92,7 +98,7 @@ class Upstream:
         `host` replaces the origin's `Host` value. The request's headers go out as they are, so they
         must hold neither `Host` nor framing.
         """
-        leg = Leg(request.leg, sink, self._loop)
+        leg = Leg(request.leg, sink, self._loop, self._home if host is None else self.origin.home(host))
         connection = self._take_idle(request.method)
         if connection is None:
             name = f"connect leg {request.leg}"
