@@ -158,6 +158,7 @@ RULES: dict[str, str] = {
     "W15": "Words that look like an epoch within a tool's result mean nothing.",
     "W16": (
         "Cookies that a heal's answer sets replace the client's own; a restart is told by "
-        "`notifications/message` only at a level that lets a warning through."
+        "`notifications/message` only at a level that lets a warning through. Answers that come compressed "
+        "all the same are decoded."
     ),
 }

@@ -147,8 +147,9 @@ class Upstreams:
             with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 await self.script(peer)
         finally:
+            with suppress(asyncio.CancelledError):
+                await peer.close()
             self.playing.discard(task)
-            await peer.close()
 
 
 Script = Callable[[Upstreams, Peer], Awaitable[None]]

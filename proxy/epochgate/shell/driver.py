@@ -186,7 +186,7 @@ class Driver:
     def _perform(self, step: do.Step) -> None:
         match step:
             case do.SendUpstream():
-                self._legs[step.leg] = self._gateway.upstream.send(step, self, self.host)
+                self._legs[step.leg] = self._gateway.upstream.send(step, self, self.host, is_decoded=True)
             case do.Respond():
                 exchange = self._exchanges.pop(step.exchange, None)
                 if exchange is not None:

@@ -92,13 +92,16 @@ class Upstream:
     def __repr__(self) -> str:
         return f"<Upstream {self.origin.authority.decode()}, {len(self._open)} open, {len(self._idle)} idle>"
 
-    def send(self, request: SendUpstream, sink: LegSink, host: bytes | None = None) -> Leg:
+    def send(
+        self, request: SendUpstream, sink: LegSink, host: bytes | None = None, *, is_decoded: bool = False
+    ) -> Leg:
         """Send `request` and tell `sink` what comes of it.
 
         `host` replaces the origin's `Host` value. The request's headers go out as they are, so they
-        must hold neither `Host` nor framing.
+        must hold neither `Host` nor framing. `is_decoded`: gzip and deflate are taken off the answer.
         """
-        leg = Leg(request.leg, sink, self._loop, self._home if host is None else self.origin.home(host))
+        home = self._home if host is None else self.origin.home(host)
+        leg = Leg(request.leg, sink, self._loop, home, is_decoded=is_decoded)
         connection = self._take_idle(request.method)
         if connection is None:
             name = f"connect leg {request.leg}"
