@@ -257,3 +257,22 @@ def test_a_client_that_returned_in_time_is_not_given_up_later() -> None:
     assert second.is_open
     play.send(leg, event(result(leg.id)))
     assert second.answer == result(5)
+
+
+@pytest.mark.parametrize(
+    ("accept", "status"),
+    [(None, 200), (b"text/event-stream", 200), (b"*/*", 200), (b"application/json", 406)],
+)
+def test_a_replay_is_refused_to_a_client_that_takes_no_stream_and_to_no_other(
+    accept: bytes | None, status: int
+) -> None:
+    play, exchange, leg = running(1)
+    play.send(leg, event(result(leg.id)))
+    if accept is not None:
+        play.client_headers = (*play.client_headers, (b"Accept", accept))
+    first = cursor(exchange, 0)
+
+    assert play.get(first).status == status
+
+    play.client_headers = play.client_headers[:1]
+    assert play.get(first).answer == result(5), "the refusal took nothing away"

@@ -2,6 +2,8 @@
 
 import sys
 
+import pytest
+
 from epochgate.core import http
 
 
@@ -20,3 +22,25 @@ def test_heads_that_were_looked_at_are_let_go() -> None:
     for number in range(200):
         assert http.find(((b"n", b"%d" % number),), b"n") == b"%d" % number
     assert sys.getrefcount(head) == unlooked
+
+
+@pytest.mark.parametrize(
+    ("accept", "is_taken"),
+    [
+        ([], True),
+        ([b""], True),
+        ([b"text/event-stream"], True),
+        ([b"application/json, text/event-stream"], True),
+        ([b"application/json", b"Text/Event-Stream; charset=utf-8"], True),
+        ([b"*/*"], True),
+        ([b"text/*;q=0.1"], True),
+        ([b"application/json"], False),
+        ([b"application/*, text/plain"], False),
+        ([b"text/event-stream;q=0, application/json"], False),
+        ([b"text/event-stream; q=0.000"], False),
+        ([b"text/event-stream;q=0.001"], True),
+        ([b"text/event-stream-like"], False),
+    ],
+)
+def test_who_takes_an_event_stream(accept: list[bytes], is_taken: bool) -> None:
+    assert http.accepts_events(tuple((b"ACCEPT", value) for value in accept)) is is_taken

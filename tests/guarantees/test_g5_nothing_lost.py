@@ -214,6 +214,21 @@ async def test_at_the_last_event_of_a_finished_stream_there_is_nothing_more() ->
         assert (answer.status, answer.header("allow")) == (405, "POST, DELETE")
 
 
+async def test_a_replay_is_refused_to_a_client_that_takes_no_stream_and_is_still_there_after() -> None:
+    async with serving(McpServer()) as server, guarding(server.port) as proxy, Client(proxy.port) as client:
+        await client.open()
+        first = await (await client.call()).next_event()
+        assert first is not None
+        cursor = ("Last-Event-ID", str(first.id))
+        refused = await client.send("GET", "/mcp", [cursor, ("Accept", "application/json")])
+        assert refused.status == 406
+        for headers in ([cursor], [cursor, ("Accept", "text/html, */*")]):
+            replay = await client.send("GET", "/mcp", headers)
+            assert replay.status == 200
+            assert (await replay.messages())[-1]["id"] == 7
+        assert (await proxy.page())['requests_total{class="session",method="GET",status="406"}'] == 1
+
+
 async def test_a_client_that_returns_too_late_gets_the_error_it_is_owed() -> None:
     is_given_up = asyncio.Event()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 Headers = tuple[tuple[bytes, bytes], ...]
@@ -10,6 +11,7 @@ SESSION_ID = b"mcp-session-id"
 PROTOCOL_VERSION = b"mcp-protocol-version"
 LAST_EVENT_ID = b"last-event-id"
 _LOOKED = 32
+_NEVER = re.compile(rb"(?:^|;)\s*q\s*=\s*0(?:\.0*)?\s*(?:;|$)")  # a weight of nothing
 
 
 class _Looked:
@@ -84,6 +86,21 @@ def with_cookies(headers: Headers, cookies: Mapping[bytes, bytes]) -> Headers:
 def is_coded(headers: Headers) -> bool:
     """Whether the body is in a content coding, so that it cannot be read as it is."""
     return find(headers, b"content-encoding") not in (None, b"", b"identity")
+
+
+_OF_STREAMS = frozenset((b"text/event-stream", b"text/*", b"*/*"))
+
+
+def accepts_events(headers: Headers) -> bool:
+    """Whether a client that sent these headers takes an event stream; one that does not say so does."""
+    said = b",".join([value for name, value in headers if name.lower() == b"accept"]).lower()
+    if not said.strip(b", \t"):
+        return True
+    for one in said.split(b","):
+        media, _, rest = one.partition(b";")
+        if media.strip() in _OF_STREAMS and not _NEVER.search(rest):
+            return True
+    return False
 
 
 def media_type(headers: Headers) -> bytes:

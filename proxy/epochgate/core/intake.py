@@ -13,6 +13,7 @@ from epochgate.core import (
     forwarding,
     heal,
     healing,
+    http,
     jsonrpc,
     opening,
     reopening,
@@ -159,6 +160,9 @@ def get_arrived(session: Session, event: GetArrived) -> None:
     match look_up(INTAKE, session.state, ask):
         case Does.NOT_FOUND:
             delivery.not_found(session, event.exchange)
+        case Does.RESOLVE if not http.accepts_events(event.head.headers):
+            text = b"what follows a Last-Event-ID is an event stream"
+            session.do(Respond(event.exchange, 406, delivery.TEXT_HEADERS, text))
         case Does.STREAM:
             resuming.authorise(session, event, lambda: _stream(session, event))
         case _:

@@ -50,7 +50,12 @@ CLASSES = tuple(member.value for member in TrafficClass)
 NO_STATUS = "none"  # the connection was closed without an answer (W4)
 
 _EVERY_STATUS = ("200", "400", "401", "403", "404", "500", "502", "503", NO_STATUS)
-_MORE_STATUSES = {"GET": ("405", "409"), "DELETE": ("204", "405"), "batch": ("202",), "response": ("202",)}
+_MORE_STATUSES = {
+    "GET": ("405", "406", "409"),
+    "DELETE": ("204", "405"),
+    "batch": ("202",),
+    "response": ("202",),
+}
 # Requests that never became an exchange: bounds and allow-lists, before their traffic is known.
 _REFUSALS = ("408", "413", "431", "501")
 _NO_LABELS: tuple[tuple[str, ...], ...] = ((),)
