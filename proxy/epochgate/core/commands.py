@@ -193,7 +193,8 @@ class Drifted(Value, frozen=True):
 class Counted(Value, frozen=True):
     """One more of a counter without labels; `name` is the metric's name without prefix and suffix.
 
-    affinity_faults, unproven_polls, standalone_gaps, unknown_cursors, journal_evictions.
+    affinity_faults, unproven_polls, standalone_gaps, unknown_cursors, journal_evictions,
+    session_evictions.
     """
 
     name: str

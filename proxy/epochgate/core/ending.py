@@ -16,6 +16,7 @@ from epochgate.core import (
 from epochgate.core.commands import (
     AbortAnswer,
     CloseLeg,
+    Counted,
     Respond,
 )
 from epochgate.core.errors import SESSION_NOT_RESTORED
@@ -27,6 +28,7 @@ from epochgate.core.records import EndRecord
 from epochgate.core.states import (
     INTAKE,
     ClientAsk,
+    ClientHalf,
     Does,
     SessionInput,
     SessionState,
@@ -37,6 +39,7 @@ from epochgate.core.timers import Timer
 from epochgate.core.upward import headers_of_own_post, headers_of_post
 
 if TYPE_CHECKING:
+    from epochgate.core.legs import Done
     from epochgate.core.session import Session
 
 
@@ -61,13 +64,13 @@ def end_if_over(session: Session, generation: Generation) -> None:
     end_upstream(session, generation)
 
 
-def end_upstream(session: Session, generation: Generation) -> None:
+def end_upstream(session: Session, generation: Generation, done: Done = nothing) -> None:
     """DELETE an upstream session that the proxy leaves behind."""
     head = session.last_head
     if head is None:
         return
     headers = http.without(headers_of_own_post(head, generation), (b"content-type",))
-    legs.ask(session, b"DELETE", head, headers, None, nothing, headers_within=session.policy.ping_s)
+    legs.ask(session, b"DELETE", head, headers, None, done, headers_within=session.policy.ping_s)
 
 
 def delete_arrived(session: Session, event: DeleteArrived) -> None:
@@ -156,6 +159,48 @@ def lose_ownership(session: Session) -> None:
     session.set_timer(Timer.IDLE, 0, session.policy.retain_s)
 
 
+def is_unused(session: Session) -> bool:
+    """Whether nothing of the session is under way, and nothing is kept that its client has not read."""
+    if session.exchanges or session.legs or session.asking or session.running or session.heal is not None:
+        return False
+    return not any(_is_unread(stream) for stream in session.streams.values())
+
+
+def _is_unread(stream: Stream) -> bool:
+    return stream.client is ClientHalf.AWAY or stream.journal.written_to < stream.numbering.next_position
+
+
+def evict(session: Session) -> None:
+    """An unused session makes room. Its client will be a stranger; the server need not keep it either."""
+    if session.state is not SessionState.ENDED:
+        session.do(Counted("session_evictions"))
+        session.persist(EndRecord(session.visible_id), lambda: _evicted(session))
+    else:
+        _vanish(session)
+
+
+def _evicted(session: Session) -> None:
+    leave(session, lambda _: _vanish(session))
+    end(session)
+    _vanish(session)
+
+
+def leave(session: Session, done: Done = nothing) -> None:
+    """End the server's session too, where it is not lost anyway."""
+    if session.state is SessionState.LIVE and not session.current.is_gone:
+        end_upstream(session, session.current, done)
+
+
+def _vanish(session: Session) -> None:
+    """Nothing is kept of the session but the requests that end it on the server."""
+    for stream in list(session.streams.values()):
+        clientleg.forget(session, stream)
+    if not session.legs:
+        session.forget()
+    else:
+        session.set_timer(Timer.IDLE, 0, session.policy.ping_s)
+
+
 def idle_due(session: Session) -> None:
     """Forget a session that ended, or that nobody used and that owes nothing."""
     if session.opening is not None:
@@ -169,6 +214,7 @@ def idle_due(session: Session) -> None:
         if is_used or left > 0:
             session.set_timer(Timer.IDLE, 0, left if left > 0 else session.policy.session_idle_s)
             return
+        leave(session)
         end(session)
         return
     for leg in list(session.legs):

@@ -129,6 +129,10 @@ class DeadlineReached(Value, frozen=True):
     """The time that `next_deadline` named has come."""
 
 
+class Evicted(Value, frozen=True):
+    """The session is unused, and room is wanted: it is nobody's any more."""
+
+
 class DrainBegun(Value, frozen=True):
     """The process is going away: begin no heal, owe answers until `until` (seconds, same clock)."""
 
@@ -150,5 +154,6 @@ Event = (
     | Fenced
     | Adopted
     | DeadlineReached
+    | Evicted
     | DrainBegun
 )

@@ -26,6 +26,7 @@ from epochgate.core.events import (
     DeleteArrived,
     DrainBegun,
     Event,
+    Evicted,
     Fenced,
     GetArrived,
     LegAnswered,
@@ -211,6 +212,8 @@ class Session:
                 ending.lose_ownership(self)
             case DeadlineReached():
                 firing.fire_due(self)
+            case Evicted():
+                ending.evict(self)
             case DrainBegun(until):
                 clientleg.begin_drain(self, until)
             case Adopted():

@@ -125,6 +125,7 @@ METRICS: tuple[Metric, ...] = (
     Metric("standalone_gaps", _C, "Gaps in a session's standalone stream."),
     Metric("unknown_cursors", _C, "Cursors that name nothing of their session."),
     Metric("sessions", _G, "Sessions now.", ("state",), _each(state.value for state in SessionState)),
+    Metric("session_evictions", _C, "Unused sessions ended to make room for new ones."),
     Metric("streams", _G, "Streams now, by the state of their upstream half.",
            ("kind", "state"), tuple(_stream_series())),
     Metric("journal_bytes", _G, "Bytes kept for redelivery."),

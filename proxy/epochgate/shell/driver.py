@@ -10,6 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, assert_never
 
 from epochgate.core import commands as do
+from epochgate.core import ending
 from epochgate.core.events import (
     ClientDrained,
     ClientLeft,
@@ -136,6 +137,11 @@ class Driver:
             exchange.abort()
         self._exchanges.clear()
         self._forget()
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether the session may make room for another."""
+        return not self._legs and not self._exchanges and not self._events and ending.is_unused(self.core)
 
     def close(self) -> None:
         """Break everything off; the core is not asked."""

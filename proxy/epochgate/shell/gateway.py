@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
 from functools import lru_cache
 
 from epochgate.core import http
@@ -16,6 +17,7 @@ from epochgate.core.events import (
     DeleteArrived,
     DrainBegun,
     Event,
+    Evicted,
     GetArrived,
     PostArrived,
     RequestHead,
@@ -91,8 +93,9 @@ class Gateway:
         self._pairs: dict[tuple[bytes, bytes], tuple[bytes, bytes]] = {}
         self._head = lru_cache(_MAX_HEADS)(self._make_head)  # a client sends the same one again and again
         self._stateless = frozenset(name.encode() for name in settings.stateless_revisions)
-        self._sessions: dict[tuple[bytes, bytes], Driver] = {}
+        self._sessions: OrderedDict[tuple[bytes, bytes], Driver] = OrderedDict()  # used last: last
         self._opening: set[Driver] = set()
+        self._leaving: set[Driver] = set()  # evicted, until the server has heard of it
         self._open_exchanges = 0
         self._is_empty = asyncio.Event()
         self._is_empty.set()
@@ -140,10 +143,11 @@ class Gateway:
         driver = None if key is None else self._sessions.get(key)
         intake = classify(exchange.method, headers, body, driver is not None, self._stateless)
         match intake:
-            case Intake.IN_SESSION if driver is not None:
+            case Intake.IN_SESSION if driver is not None and key is not None:
+                self._sessions.move_to_end(key)
                 self._admit(exchange, headers, body, driver)
                 return _Way(TrafficClass.SESSION, driver)
-            case Intake.OPENING if len(self._sessions) >= self._settings.max_sessions:
+            case Intake.OPENING if not self._has_room():
                 exchange.respond(503, (*_TEXT, *_RETRY_AFTER), _TOO_MANY_SESSIONS)
                 return _Way(TrafficClass.PLAIN)
             case Intake.OPENING:
@@ -187,6 +191,24 @@ class Gateway:
             driver.take(exchange)
         driver.feed(Adopted())
 
+    def _has_room(self) -> bool:
+        """Whether each session that is being opened, and one more, will find a place."""
+        wanted = len(self._sessions) + len(self._opening) + 1 - self._settings.max_sessions
+        return wanted <= 0 or sum(1 for _ in itertools.islice(self._unused(), wanted)) == wanted
+
+    def _unused(self) -> Iterator[Driver]:
+        """Sessions that may make room, the one used longest ago first."""
+        return (driver for driver in self._sessions.values() if driver.is_unused)
+
+    def _make_room(self) -> None:
+        while len(self._sessions) >= self._settings.max_sessions:
+            driver = next(self._unused(), None)
+            if driver is None or driver.key is None:
+                return  # it was in use again before the new one was there
+            del self._sessions[driver.key]
+            self._leaving.add(driver)
+            driver.feed(Evicted())
+
     def _admit(self, exchange: Exchange, headers: Headers, body: Body | None, driver: Driver) -> None:
         is_held = exchange.method != b"POST" or driver.key is None
         host = http.find(exchange.raw_headers, b"host") or b""
@@ -198,6 +220,7 @@ class Gateway:
     def register(self, driver: Driver, visible_id: bytes) -> None:
         """The session has an id: requests that name it are its own from now on."""
         self._opening.discard(driver)
+        self._make_room()
         driver.key = (driver.core.target.partition(b"?")[0], visible_id)
         self._sessions[driver.key] = driver
         if self._drain_until is not None:
@@ -205,6 +228,7 @@ class Gateway:
 
     def forget(self, driver: Driver) -> None:
         self._opening.discard(driver)
+        self._leaving.discard(driver)
         if driver.key is not None and self._sessions.get(driver.key) is driver:
             del self._sessions[driver.key]
 
@@ -220,7 +244,7 @@ class Gateway:
 
     def close(self) -> None:
         """Break off what is left."""
-        for driver in (*self._sessions.values(), *self._opening):
+        for driver in (*self._sessions.values(), *self._opening, *self._leaving):
             driver.close()
 
     def _key(self, exchange: Exchange, headers: Headers) -> tuple[bytes, bytes] | None:
