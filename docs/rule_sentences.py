@@ -159,6 +159,7 @@ RULES: dict[str, str] = {
     "W16": (
         "Cookies that a heal's answer sets replace the client's own; a restart is told by "
         "`notifications/message` only at a level that lets a warning through. Answers that come compressed "
-        "all the same are decoded. A replay is refused only to a client whose `Accept` allows no stream."
+        "all the same are decoded. A replay is refused only to a client whose `Accept` allows no stream. "
+        "The log line of a request has its id and the stamps that the server saw."
     ),
 }

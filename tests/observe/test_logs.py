@@ -11,7 +11,14 @@ from collections.abc import Callable
 
 import pytest
 
-from epochgate.observe.logs import MAX_QUEUED_LINES, LibraryLines, LinePipe, make_logger, session_hash
+from epochgate.observe.logs import (
+    MAX_QUEUED_LINES,
+    LibraryLines,
+    LinePipe,
+    make_logger,
+    session_hash,
+    shown_id,
+)
 
 DEADLINE_S = 10.0
 # A line that a caller had to wait for would take as long as the reader: for ever.
@@ -161,3 +168,20 @@ def test_a_session_is_named_by_eight_digits_that_do_not_give_it_away(session_id:
     assert len(named) == 8
     assert int(named, 16) >= 0
     assert session_id.hex() != named
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (b"7", "7"),
+        (b'"call-7"', "call-7"),
+        (b'""', ""),
+        (b'"', '"'),
+        (b"x" * 64, "x" * 64),
+        (b'"' + b"x" * 5000 + b'"', "x" * 64 + "..."),
+        ('"ä\u202e\x9b"'.encode(), "\\xe4\\u202e\\x9b"),
+        (b'"\xff"', "\\ufffd"),
+    ],
+)
+def test_an_id_is_shown_short_and_printable_whatever_a_client_made_of_it(text: bytes, shown: str) -> None:
+    assert shown_id(text) == shown

@@ -148,6 +148,23 @@ def test_an_exchange_has_a_line_if_there_is_something_to_say(
     }
 
 
+@pytest.mark.parametrize(
+    ("access", "asked"), [(AccessLog.ALL, 1), (AccessLog.NOTABLE, 0), (AccessLog.OFF, 0)]
+)
+def test_ids_are_asked_for_only_where_a_line_is_written(access: AccessLog, asked: int) -> None:
+    observer, lines = _observer(access)
+    questions = []
+
+    def ids() -> dict[str, list[str]]:
+        questions.append(1)
+        return {"ids": ["7"], "stamps": ["10000000000007"]}
+
+    observer.request_ended("session", "tools/call", 200, 0.25, "0123abcd", (), ids)
+    assert len(questions) == asked
+    shown = [(line.kwargs["ids"], line.kwargs["stamps"]) for line in lines]
+    assert shown == [(["7"], ["10000000000007"])] * asked
+
+
 def test_a_method_that_nobody_knows_is_other() -> None:
     observer, _ = _observer()
     observer.request_ended("plain", "x/made-up", 200, 0.0)

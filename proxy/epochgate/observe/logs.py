@@ -18,6 +18,7 @@ from structlog.typing import FilteringBoundLogger, Processor
 
 # Some seconds of a busy proxy; at most about 5 MB.
 MAX_QUEUED_LINES = 10_000
+_MAX_ID = 64
 # One write for what has gathered.
 _MAX_LINES_PER_WRITE = 256
 
@@ -27,6 +28,14 @@ Logger = FilteringBoundLogger
 def session_hash(session_id: bytes) -> str:
     """Eight hex digits that stand for a session id, which is a secret of its client."""
     return blake2s(session_id, digest_size=4).hexdigest()
+
+
+def shown_id(text: bytes) -> str:
+    """A JSON-RPC id as a log line shows it: of printable ASCII and short, whatever a client made of it."""
+    if len(text) > 1 and text[:1] == text[-1:] == b'"':
+        text = text[1:-1]
+    shown = text[:_MAX_ID].decode("utf-8", "replace").encode("ascii", "backslashreplace").decode()
+    return shown if len(text) <= _MAX_ID else f"{shown}..."
 
 
 class LinePipe:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import assert_never
 
 from epochgate.core.commands import (
@@ -87,12 +87,14 @@ class Observer:
         seconds: float,
         session: str = "",
         verdicts: Sequence[str] = (),
+        ids: Callable[[], Mapping[str, list[str]]] = dict,
     ) -> None:
         """Count an exchange whose answer has ended and log it as `access_log` says.
 
         `traffic` is a value of `TrafficClass`; `method` what `era.method_label` said; `status` None
         if the connection was closed without one. `verdicts` are the things to tell of it, such as
-        `restart epoch_mismatch`; an exchange with any is notable.
+        `restart epoch_mismatch`; an exchange with any is notable. `ids` says which ids to show, and is
+        asked only for a line that is written.
         """
         label = method if method in _METHODS else OTHER_METHOD
         self.metrics.counter("requests", traffic, label, status_label(status)).inc()
@@ -106,6 +108,7 @@ class Observer:
                 status=status,
                 ms=round(seconds * 1000, 1),
                 verdicts=list(verdicts),
+                **ids(),
             )
 
     def request_refused(self, status: int) -> None:

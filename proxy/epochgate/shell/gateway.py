@@ -26,6 +26,8 @@ from epochgate.core.http import Headers
 from epochgate.core.journal import Budget
 from epochgate.core.jsonrpc import Body, read_body
 from epochgate.core.session import Session
+from epochgate.core.stream import Stream
+from epochgate.observe.logs import shown_id
 from epochgate.observe.observer import Observer
 from epochgate.settings import Settings, UnknownSessions
 from epochgate.shell.driver import Driver
@@ -41,6 +43,7 @@ _TEXT: Headers = ((b"Content-Type", b"text/plain; charset=utf-8"),)
 _SESSION_NOT_FOUND = b"session not found"
 _TOO_MANY_SESSIONS = b"the proxy holds as many sessions as it may"
 _MAX_SHARED_PAIRS = 4096  # what clients have in common is far less
+_MAX_SHOWN_IDS = 8  # of a batch, in its log line
 _MAX_HEADS = 64  # heads of clients that are at work, to be found again
 _RETRY_AFTER: Headers = ((b"Retry-After", b"5"),)
 
@@ -48,14 +51,19 @@ _RETRY_AFTER: Headers = ((b"Retry-After", b"5"),)
 class _Way:
     """How a request goes: to a session, past the guard with these headers, or it was answered."""
 
-    __slots__ = ("driver", "relayed", "traffic")
+    __slots__ = ("driver", "relayed", "stream", "traffic")
 
     def __init__(
-        self, traffic: TrafficClass, driver: Driver | None = None, relayed: Headers | None = None
+        self,
+        traffic: TrafficClass,
+        driver: Driver | None = None,
+        relayed: Headers | None = None,
+        stream: Stream | None = None,
     ) -> None:
         self.traffic = traffic
         self.driver = driver
         self.relayed = relayed
+        self.stream = stream  # of a session's request
 
     def told_of(self, exchange: int) -> tuple[TrafficClass, str, list[str]]:
         """The class, the session's label and the verdicts for the log line of an exchange that is over."""
@@ -65,6 +73,19 @@ class _Way:
         if not self.driver.label:  # an `initialize` that opened no session
             return TrafficClass.PLAIN, "", told
         return self.traffic, self.driver.label, told
+
+    def ids(self) -> dict[str, list[str]]:
+        """The ids of the requests, and the stamps that stood for them in each of their runs (W16)."""
+        if self.stream is None:
+            return {}
+        runs = [self.stream]
+        while (successor := runs[-1].successor) is not None:
+            runs.append(successor)
+        stamps = [owed.stamp for run in runs for owed in run.owed if owed.is_stamped]
+        return {
+            "ids": [shown_id(owed.id) for owed in self.stream.owed[:_MAX_SHOWN_IDS]],
+            "stamps": [shown_id(stamp) for stamp in stamps[:_MAX_SHOWN_IDS]],
+        }
 
 
 class Gateway:
@@ -134,7 +155,7 @@ class Gateway:
         method = method_label(exchange.method.decode("latin-1"), body)
         seconds = time.perf_counter() - began
         traffic, session, told = way.told_of(exchange.id)
-        self.observer.request_ended(traffic.value, method, exchange.status, seconds, session, told)
+        self.observer.request_ended(traffic.value, method, exchange.status, seconds, session, told, way.ids)
 
     def _find_way(self, exchange: Exchange, body: Body | None) -> _Way:
         """Decide by class and session; what is guarded is in its session's hands afterwards."""
@@ -146,7 +167,8 @@ class Gateway:
             case Intake.IN_SESSION if driver is not None and key is not None:
                 self._sessions.move_to_end(key)
                 self._admit(exchange, headers, body, driver)
-                return _Way(TrafficClass.SESSION, driver)
+                stream = None if body is None else driver.core.exchanges.get(exchange.id)
+                return _Way(TrafficClass.SESSION, driver, stream=stream)
             case Intake.OPENING if not self._has_room():
                 exchange.respond(503, (*_TEXT, *_RETRY_AFTER), _TOO_MANY_SESSIONS)
                 return _Way(TrafficClass.PLAIN)
