@@ -149,6 +149,11 @@ RULES: dict[str, str] = {
     "W8": "A standalone stream ends with the final chunk; what is broken off cannot be taken for an end.",
     "W9": "A heal's `initialize` asks for the version that was negotiated.",
     "W10": "The order of going away: readiness, a delay, the listener, idle streams, owed answers, exit.",
+    "W11": (
+        "What the proxy answers in a session can be read by the pages that the server lets read: its own "
+        "lines for an Origin are said again, to that Origin. Nothing on the way keeps or gathers event "
+        "streams."
+    ),
     "W12": (
         "`X-Forwarded-*` is believed from `trusted_proxies` alone. On a loopback listener a foreign Host or "
         "Origin gets 403; elsewhere the lists of allowed ones decide."

@@ -17,6 +17,8 @@ FRAMING = {"connection", "keep-alive", "transfer-encoding", "content-length"}  #
 # On the way up: whom the request came through, and no coding that would have to be undone (guarded only).
 ADDED_UPWARDS = {"host", "x-forwarded-for", "x-forwarded-proto", "x-forwarded-host"}
 ADDED_WHEN_GUARDED = {"accept-encoding"}
+# On event streams of the guard, where the server says nothing of it: nobody on the way keeps or gathers them.
+ADDED_TO_STREAMS = {("Cache-Control", "no-cache, no-transform"), ("X-Accel-Buffering", "no")}
 EVENT_ID = re.compile(rb"(?m)^id: ?[^\r\n]*(\r\n|\n|\r)")
 PRIMING = re.compile(rb"id: ?[^\r\n]*\ndata:\s*\n\n")  # for clients that asked for 2025-11-25 or later
 KEEPALIVE = re.compile(rb"(?m)^: keepalive\r?\n\r?\n")
@@ -46,7 +48,10 @@ async def seen(answer: Answer) -> Seen:
     if answer.is_stream:
         body = EVENT_ID.sub(b"", KEEPALIVE.sub(b"", PRIMING.sub(b"", body)))
     status_line = answer.head.partition(b"\r\n")[0]
-    return Seen(answer.status, status_line, end_to_end(answer.headers, FRAMING), body)
+    headers = end_to_end(answer.headers, FRAMING)
+    if answer.is_stream:
+        headers = tuple(pair for pair in headers if pair not in ADDED_TO_STREAMS)
+    return Seen(answer.status, status_line, headers, body)
 
 
 Exchange = tuple[Seen, list[Request]]

@@ -63,9 +63,18 @@ def client_headers(session: Session, headers: Headers) -> Headers:
     return headers
 
 
+_STREAMED: Headers = ((b"Cache-Control", b"no-cache, no-transform"), (b"X-Accel-Buffering", b"no"))
+
+
+def streamed(headers: Headers) -> Headers:
+    """The headers of an SSE answer, so that nothing on its way keeps or gathers it (W11)."""
+    there = http.fields(headers)
+    return headers + tuple([pair for pair in _STREAMED if pair[0].lower() not in there])
+
+
 def open_sse(session: Session, stream: Stream, headers: Headers, reason: bytes | None = None) -> None:
     """Begin the SSE answer of a stream whose upstream answered so, with a priming event (R10)."""
-    stream.client_head = headers
+    headers = stream.client_head = streamed(headers)
     if stream.exchange is None:
         return
     stream.move_client(ClientInput.OPENED)

@@ -10,6 +10,7 @@ Headers = tuple[tuple[bytes, bytes], ...]
 SESSION_ID = b"mcp-session-id"
 PROTOCOL_VERSION = b"mcp-protocol-version"
 LAST_EVENT_ID = b"last-event-id"
+ORIGIN = b"origin"
 _LOOKED = 32
 _NEVER = re.compile(rb"(?:^|;)\s*q\s*=\s*0(?:\.0*)?\s*(?:;|$)")  # a weight of nothing
 

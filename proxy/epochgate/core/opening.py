@@ -216,7 +216,7 @@ def answer(session: Session, attempt: Opening) -> None:
             body = relaying.advertised(session, body)
         session.do(Respond(attempt.exchange, attempt.status, headers, body, attempt.reason))
         return
-    session.do(OpenAnswer(attempt.exchange, attempt.status, headers, attempt.reason))
+    session.do(OpenAnswer(attempt.exchange, attempt.status, delivery.streamed(headers), attempt.reason))
     session.do(EndAnswer(attempt.exchange, _events(session, attempt.body)))
 
 

@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, assert_never
 
 from epochgate.core import commands as do
-from epochgate.core import ending
+from epochgate.core import ending, http
 from epochgate.core.events import (
     ClientDrained,
     ClientLeft,
@@ -28,6 +28,7 @@ from epochgate.core.events import (
 from epochgate.core.http import Headers
 from epochgate.core.session import Session
 from epochgate.observe.logs import session_hash
+from epochgate.shell.browsers import Browsers
 from epochgate.shell.exchange import Exchange
 from epochgate.shell.leg import Leg
 from epochgate.state.store import Outcome
@@ -61,6 +62,7 @@ class Driver:
     """One session with its open exchanges, legs and timer. Also the sink of its legs."""
 
     __slots__ = (
+        "_browsers",
         "_events",
         "_exchanges",
         "_gateway",
@@ -82,6 +84,7 @@ class Driver:
         self.label = ""
         self.told: dict[int, list[str]] = {}  # exchange -> what its log line tells
         self._gateway = gateway
+        self._browsers: Browsers | None = None  # as soon as a request has an Origin
         self._events: list[Event] = []
         self._is_busy = False
         self._exchanges: dict[int, Exchange] = {}
@@ -92,14 +95,17 @@ class Driver:
     def __repr__(self) -> str:
         return f"<Driver {self.label or 'opening'} {self.core!r}>"
 
-    def admit(self, exchange: Exchange, event: Event) -> None:
+    def admit(self, exchange: Exchange, event: Event, origin: bytes | None = None) -> None:
         """Take a client's request; the core answers it in its own time."""
+        exchange.origin = origin
         self.told[exchange.id] = []
         self.take(exchange)
         self.feed(event)
 
     def take(self, exchange: Exchange) -> None:
         """The exchange is this session's: what its client does is told to the core."""
+        if exchange.origin is not None:
+            self._browsers = self._browsers or Browsers()
         self._exchanges[exchange.id] = exchange
         client = _Client(self, exchange.id)
         exchange.on_left = client.left
@@ -154,6 +160,7 @@ class Driver:
     # --- LegSink --------------------------------------------------------------------------------
 
     def leg_answered(self, leg: int, status: int, headers: Headers, reason: bytes) -> None:
+        self._note(self._legs.get(leg), headers)
         self.feed(LegAnswered(leg, status, headers, reason))
 
     def leg_read(self, leg: int, data: bytes) -> None:
@@ -179,8 +186,12 @@ class Driver:
             self._go_on()
 
     def leg_whole(self, leg: int, status: int, headers: Headers, reason: bytes, body: bytes) -> None:
-        self._legs.pop(leg, None)
+        self._note(self._legs.pop(leg, None), headers)
         self.feed(LegCompleted(leg, status, headers, body, reason))
+
+    def _note(self, leg: Leg | None, headers: Headers) -> None:
+        if self._browsers is not None and leg is not None and leg.origin is not None:
+            self._browsers.told(leg.origin, headers)
 
     def leg_ended(self, leg: int, end: LegEnd, error: str) -> None:
         self._legs.pop(leg, None)
@@ -192,11 +203,15 @@ class Driver:
     def _perform(self, step: do.Step) -> None:
         match step:
             case do.SendUpstream():
-                self._legs[step.leg] = self._gateway.upstream.send(step, self, self.host, is_decoded=True)
+                leg = self._gateway.upstream.send(step, self, self.host, is_decoded=True)
+                self._legs[step.leg] = leg
+                if self._browsers is not None:
+                    leg.origin = http.find(step.headers, http.ORIGIN)
             case do.Respond():
                 exchange = self._exchanges.pop(step.exchange, None)
                 if exchange is not None:
-                    exchange.respond(step.status, step.headers, step.body, step.reason)
+                    headers = self._allowed(exchange, step.headers)
+                    exchange.respond(step.status, headers, step.body, step.reason)
             case do.Write():
                 exchange = self._exchanges.get(step.exchange)
                 if exchange is not None:
@@ -247,7 +262,12 @@ class Driver:
         if exchange is None:
             return
         exchange.probe = step.probe
-        exchange.open(step.status, step.headers, step.reason)
+        exchange.open(step.status, self._allowed(exchange, step.headers), step.reason)
+
+    def _allowed(self, exchange: Exchange, headers: Headers) -> Headers:
+        if exchange.origin is None or self._browsers is None:
+            return headers
+        return self._browsers.allowed(exchange.origin, headers)
 
     def _drop(self, number: int, *, is_drained: bool) -> None:
         leg = self._legs.pop(number, None)

@@ -54,6 +54,7 @@ class Exchange:
         "on_drained",
         "on_left",
         "on_stalled",
+        "origin",
         "peer",
         "phase",
         "probe",
@@ -89,6 +90,7 @@ class Exchange:
         self.status: int | None = None
         self.phase = Phase.WAITING
         self.probe: bytes | None = None
+        self.origin: bytes | None = None  # of a page, where the owner wants to know
         self.on_left: Callable[[], None] | None = None
         self.on_stalled: Callable[[], None] | None = None
         self.on_drained: Callable[[], None] | None = None

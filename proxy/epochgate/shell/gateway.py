@@ -237,7 +237,7 @@ class Gateway:
         head = self._head(headers, exchange.target, exchange.peer, host, is_held)
         event = _event(exchange, head, body)
         exchange.let_go()
-        driver.admit(exchange, event)
+        driver.admit(exchange, event, http.find(headers, http.ORIGIN))
 
     def register(self, driver: Driver, visible_id: bytes) -> None:
         """The session has an id: requests that name it are its own from now on."""

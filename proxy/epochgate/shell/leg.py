@@ -87,6 +87,7 @@ class Leg:
         "framing",
         "is_paused",
         "number",
+        "origin",
         "state",
     )
 
@@ -100,6 +101,7 @@ class Leg:
         is_decoded: bool = False,
     ) -> None:
         self.number = number
+        self.origin: bytes | None = None  # of the page that asked, if its owner wants to know
         self.state = LegState.CONNECTING
         self.framing: Framing | None = None
         self.is_paused = False
