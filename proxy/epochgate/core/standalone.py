@@ -134,6 +134,9 @@ def refused(session: Session, stream: Stream, end: LegEnd) -> None:
     shape = classify.shape(session.policy, answer.status, answer.headers, answer.body)
     is_accepted = stream.head.fingerprint in session.accepted
     if shape is Shape.GONE and is_accepted:
+        if stream.client is ClientHalf.UNBORN and stream.exchange is not None:
+            # As a GET during a heal: answered at once, served after the commit.
+            delivery.open_sse(session, stream, clientleg.sse_headers(session))
         restarting.restart(session, stream, OUTSIDE["session_gone"], [])
         return
     _not_opened(session, stream, shape)
