@@ -11,6 +11,7 @@ from epochgate.core import (
     breaks,
     classify,
     delivery,
+    ending,
     jsonrpc,
     legs,
     questions,
@@ -61,13 +62,15 @@ def forward(session: Session, event: PostArrived, generation: Generation, raw: b
     """Send a POST that owes no answer; the client is told 202 whatever becomes of it (W4)."""
 
     def forwarded(outcome: Outcome) -> None:
-        _forwarded(session, event, generation, outcome)
+        _forwarded(session, event, generation, raw, outcome)
 
     headers = headers_of_post(event.head, generation)
     legs.ask(session, b"POST", event.head, headers, raw, forwarded)
 
 
-def _forwarded(session: Session, event: PostArrived, generation: Generation, outcome: Outcome) -> None:
+def _forwarded(
+    session: Session, event: PostArrived, generation: Generation, raw: bytes, outcome: Outcome
+) -> None:
     if outcome.is_accepted:
         restarting.accept(session, event.head)
     is_ours = event.head.fingerprint in session.accepted
@@ -81,9 +84,22 @@ def _forwarded(session: Session, event: PostArrived, generation: Generation, out
         session.do(Respond(event.exchange, outcome.status, headers, outcome.body, outcome.reason))
         return
     if is_gone:
-        restarting.lose(session, generation, "session_gone", event.head)
+        restarting.check_affinity(
+            session,
+            generation,
+            event.head,
+            lambda: _forward_again(session, event, generation, raw),
+            lambda: restarting.lose(session, generation, "session_gone", event.head),
+        )
     headers = delivery.client_headers(session, outcome.headers) if outcome.status == 202 else ()
     session.do(Respond(event.exchange, 202, headers, b""))
+
+
+def _forward_again(session: Session, event: PostArrived, generation: Generation, raw: bytes) -> None:
+    """Another replica answered: once more, whatever comes of it (R26)."""
+    headers = headers_of_post(event.head, generation)
+    leg = session.send(Inquiry(None, ending.nothing), b"POST", event.head, headers, raw)
+    session.set_timer("inquiry", leg, session.policy.ping_s)
 
 
 def _send_progress(session: Session, event: PostArrived, message: Message, question: Question) -> None:

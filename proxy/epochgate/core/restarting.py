@@ -6,6 +6,7 @@ stream-scope restart heals only to re-issue (R21).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from epochgate.core import (
@@ -202,14 +203,22 @@ def lose(session: Session, generation: Generation, reason: str, head: RequestHea
 
 def post_found_session_gone(session: Session, stream: Stream) -> None:
     """The server does not know the session of a POST: it provably did not run (R21, R26)."""
-    generation = stream.generation
     if stream.head.fingerprint not in session.accepted:
         bodies.refuse(session, stream, current_answer(stream))  # a stranger's 404 passes (R32)
         return
-    if generation is session.current and not generation.is_gone and _shows_life(session, generation):
-        _check_affinity(session, stream)
-        return
-    take_loss(session, stream)
+
+    def elsewhere() -> None:
+        if stream.is_over:
+            return
+        if stream.attempts:
+            bodies.refuse(session, stream, current_answer(stream))
+            return
+        stream.attempts = 1
+        sending.send_post(session, stream)
+
+    check_affinity(
+        session, stream.generation, session.head_for(stream), elsewhere, lambda: take_loss(session, stream)
+    )
 
 
 def _shows_life(session: Session, generation: Generation) -> bool:
@@ -220,23 +229,26 @@ def _shows_life(session: Session, generation: Generation) -> bool:
     )
 
 
-def _check_affinity(session: Session, stream: Stream) -> None:
-    """One ping tells a lost session from another replica's 404 (R26)."""
+def check_affinity(
+    session: Session,
+    generation: Generation,
+    head: RequestHead,
+    elsewhere: Callable[[], None],
+    gone: Callable[[], None],
+) -> None:
+    """A 404 came. While the session shows life one ping tells its loss from another replica's 404 (R26)."""
+    if generation is not session.current or generation.is_gone or not _shows_life(session, generation):
+        gone()
+        return
 
     def pinged(outcome: Outcome) -> None:
-        if stream.is_over:
-            return
-        is_alive = outcome.is_accepted and outcome.message is not None
-        if is_alive and not stream.attempts:
+        if outcome.is_accepted and outcome.message is not None:
             session.do(Counted("affinity_faults"))
-            stream.attempts = 1
-            sending.send_post(session, stream)
-        elif is_alive:
-            bodies.refuse(session, stream, current_answer(stream))
+            elsewhere()
         else:
-            take_loss(session, stream)
+            gone()
 
-    legs.ping(session, session.head_for(stream), stream.generation, pinged)
+    legs.ping(session, head, generation, pinged)
 
 
 def take_loss(session: Session, stream: Stream) -> None:
