@@ -179,6 +179,8 @@ def ended(session: Session, stream: Stream, end: LegEnd) -> None:
     """A stream's leg ended. What is owed decides whether that is its end."""
     stream.leg = None
     stream.is_leg_paused = False
+    if stream.up in (Up.OPEN, Up.PROVING) and not _goes_on(session, stream, stream.framer.finish()):
+        return
     if stream.is_body_passed_on:
         bodies.passed_on(session, stream, end)
     elif stream.up is Up.RETRY:
@@ -193,6 +195,13 @@ def ended(session: Session, stream: Stream, end: LegEnd) -> None:
         bodies.complete(session, stream, stream.answer)
     else:
         breaks.broke(session, stream, end)
+
+
+def _goes_on(session: Session, stream: Stream, block: bytes) -> bool:
+    """Take the events that the end of the leg completed; whether the end is still to be judged."""
+    if block:
+        relaying.take_block(session, stream, block)
+    return not stream.is_over and stream.up is not Up.VOID
 
 
 def _not_sent(session: Session, stream: Stream) -> None:

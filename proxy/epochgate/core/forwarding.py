@@ -98,8 +98,7 @@ def _forwarded(
 def _forward_again(session: Session, event: PostArrived, generation: Generation, raw: bytes) -> None:
     """Another replica answered: once more, whatever comes of it (R26)."""
     headers = headers_of_post(event.head, generation)
-    leg = session.send(Inquiry(None, ending.nothing), b"POST", event.head, headers, raw)
-    session.set_timer("inquiry", leg, session.policy.ping_s)
+    legs.ask(session, b"POST", event.head, headers, raw, ending.nothing)
 
 
 def _send_progress(session: Session, event: PostArrived, message: Message, question: Question) -> None:

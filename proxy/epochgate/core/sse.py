@@ -101,6 +101,16 @@ class Framer:
         """At most `size` bytes of the incomplete event, from its beginning."""
         return b"".join(self._chunks)[:size]
 
+    def finish(self) -> bytes:
+        """The event whose last line ends in a CR that was held, now that nothing follows it."""
+        if not self._is_cr_held:
+            return b""
+        self._is_cr_held = False
+        block = b"".join(self._chunks)
+        self._chunks.clear()
+        self._pending = 0
+        return block
+
     def take_tail(self) -> bytes:
         """Give up the incomplete event, to stream it through (R9).
 
