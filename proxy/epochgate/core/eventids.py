@@ -41,7 +41,7 @@ class EventIds:
         if self._is_stepping and not self._learn_run(ids):
             for event_id in ids:
                 self._learn(event_id)
-        self.last = ids[-1]
+        self.last = ids[-1] or None
         self.remember(block)
 
     def remember(self, block: bytes) -> None:

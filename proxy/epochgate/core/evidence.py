@@ -74,8 +74,13 @@ def judge_passed(claim: Claim, *, is_ours: bool, is_of_other_epoch: bool) -> Rul
 
 
 def learn(stream: Stream, event: sse.Event) -> None:
-    """Take the id of an event that was accepted; after a resume only one that fits (R31)."""
+    """Take the id of an event that was accepted; after a resume only one that fits (R31).
+
+    An empty one takes the cursor back, as it does for any reader of event streams.
+    """
     if not event.id:
+        if event.id is not None and stream.leg_kind is Leg.UNBROKEN:
+            stream.ids.last = None
         return
     if stream.leg_kind is not Leg.UNBROKEN and stream.ids.step(event) not in (IdStep.NEXT, IdStep.UNJUDGED):
         return
