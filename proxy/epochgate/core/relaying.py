@@ -167,7 +167,7 @@ def _take_other(session: Session, stream: Stream, event: sse.Event, out: _Outgoi
     if event.retry is not None and stream.exchange is not None and not delivery.is_java(stream.caller):
         out.flush()
         session.do(Write(stream.exchange, b"retry: %d\n\n" % event.retry))
-    is_foreign_type = event.name not in (b"", b"message", *_OWN_EVENTS) and bool(event.data)
+    is_foreign_type = event.name not in (b"", b"message", *_OWN_EVENTS) and event.data is not None
     if is_foreign_type and stream.leg_kind is Leg.UNBROKEN:
         out.add(event.raw)
 
