@@ -1,4 +1,4 @@
-"""Redirects, hosts, challenges, versions and Accept as they are met in the field."""
+"""Redirects, hosts, challenges, versions, Accept and cookies as they are met in the field."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from tests.shell.running import running_proxy
 from tests.support.client import BOTH, JSON, PRIMED, Client, Json, call, initialize, outcome
 from tests.support.legs import Request
 from tests.support.proxy import guarding
@@ -315,3 +316,37 @@ async def test_a_server_that_does_not_like_accept_or_version_says_so_itself(stat
         answer = await client.call()
         assert (answer.status, await answer.read()) == (status, refusal)
         assert server.counts["initialize"] == 1
+
+
+# cookies
+
+
+async def test_a_cookie_belongs_to_one_exchange() -> None:
+    """The server has a name, since jars pass over bare addresses."""
+    own = [("Cookie", "a=1"), ("cookie", "b=2; c=3")]
+
+    async def play(leg: Leg) -> None:
+        result = b'{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}' % str(leg.run.id).encode()
+        cookies = [("set-cookie", "sid=ALICE; Path=/"), ("Set-Cookie", "lb=A")]
+        await leg.peer.send(whole(200, [("content-type", "application/json"), *cookies], result))
+
+    server = McpServer(play)
+    async with (
+        serving(server),
+        running_proxy(server.port, "--upstream", f"http://localhost:{server.port}") as proxy,
+        Client(proxy.port) as alice,
+        Client(proxy.port) as bob,
+    ):
+        await alice.open()
+        answer = await alice.call()
+        given = [value for name, value in answer.headers if name.lower() == "set-cookie"]
+        assert given == ["sid=ALICE; Path=/", "lb=A"]
+        await bob.open()
+        for client, sent in ((bob, []), (alice, []), (alice, own)):
+            await (await client.post(LIST, *sent)).read()
+            request = server.requests[-1]
+            seen = [value for name, value in request.headers if name.lower() == "cookie"]
+            assert seen == [value for _, value in sent]
+        await (await bob.send("GET", "/other", [])).read()
+        assert server.requests[-1].header("cookie") is None
+        assert await proxy.stop() == 0

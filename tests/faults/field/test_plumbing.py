@@ -7,11 +7,10 @@ from contextlib import suppress
 
 import pytest
 
-from tests.shell.running import running_proxy
 from tests.shell.wire import Peer, connected
 from tests.support.client import DEADLINE_S, PRIMED, Client, Json, Truncated, outcome
 from tests.support.proxy import Proxy, guarding
-from tests.support.server import Epochs, Ids, Leg, McpServer, head, honest, serving, until, whole
+from tests.support.server import Epochs, Ids, Leg, McpServer, head, honest, serving, until
 
 DESTRUCTIVE: Json = {"name": "work", "inputSchema": {}, "annotations": {"destructiveHint": True}}
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
@@ -323,37 +322,3 @@ async def test_a_waiter_that_leaves_during_a_heal_takes_nobody_with_it() -> None
         gate.set()
         assert outcome(await (await second).messages()) == "run 1 done"
         assert server.executions == 1  # nobody waits for the other
-
-
-# cookies
-
-
-async def test_a_cookie_belongs_to_one_exchange() -> None:
-    """The server has a name, since jars pass over bare addresses."""
-    own = [("Cookie", "a=1"), ("cookie", "b=2; c=3")]
-
-    async def play(leg: Leg) -> None:
-        result = b'{"jsonrpc":"2.0","id":%s,"result":{"content":[]}}' % str(leg.run.id).encode()
-        cookies = [("set-cookie", "sid=ALICE; Path=/"), ("Set-Cookie", "lb=A")]
-        await leg.peer.send(whole(200, [("content-type", "application/json"), *cookies], result))
-
-    server = McpServer(play)
-    async with (
-        serving(server),
-        running_proxy(server.port, "--upstream", f"http://localhost:{server.port}") as proxy,
-        Client(proxy.port) as alice,
-        Client(proxy.port) as bob,
-    ):
-        await alice.open()
-        answer = await alice.call()
-        given = [value for name, value in answer.headers if name.lower() == "set-cookie"]
-        assert given == ["sid=ALICE; Path=/", "lb=A"]
-        await bob.open()
-        for client, sent in ((bob, []), (alice, []), (alice, own)):
-            await (await client.post(PING, *sent)).read()
-            request = server.requests[-1]
-            seen = [value for name, value in request.headers if name.lower() == "cookie"]
-            assert seen == [value for _, value in sent]
-        await (await bob.send("GET", "/other", [])).read()
-        assert server.requests[-1].header("cookie") is None
-        assert await proxy.stop() == 0
