@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.shell.running import running_proxy
-from tests.support.client import BOTH, JSON, PRIMED, Client, Json, call, initialize, outcome
+from tests.support.client import JSON, PRIMED, Client, Json, call, initialize, outcome
 from tests.support.legs import Request
 from tests.support.proxy import guarding
 from tests.support.server import Leg, McpServer, Play, serving, whole
@@ -294,17 +294,6 @@ async def test_accept_and_version_are_the_clients_own(accept: str | None, versio
             [] if accept is None else [accept]
         )
         assert request.header("mcp-protocol-version") == version
-
-
-async def test_an_era_without_sessions_passes_beside_the_sessions() -> None:
-    server = McpServer()
-    server.override = whole(200, [("content-type", JSON)], b'{"jsonrpc":"2.0","id":1,"result":{}}')
-    async with serving(server), guarding(server.port) as proxy, Client(proxy.port) as client:
-        body = json.dumps(LIST).encode()
-        sent = [("Accept", BOTH), ("MCP-Protocol-Version", "2026-07-28")]
-        answer = await client.send("POST", "/mcp", sent, body)
-        assert (await answer.json())["id"] == 1
-        assert server.requests[0].body == body
 
 
 @pytest.mark.parametrize("status", [400, 406, 415])
