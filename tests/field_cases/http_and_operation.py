@@ -104,6 +104,7 @@ HTTP_AND_OPERATION: Mapping[str, Case] = {
         "redirects, and targets byte for byte",
         {
             "307, 301, elsewhere, loop": "headers:a_redirect_is_the_clients_to_follow",
+            "inner address": "origins:a_redirect_to_the_servers_own_address_is_one_to_its_path",
             "nothing leaves": "headers:nothing_of_a_session_leaves_the_servers_origin",
             "target": (
                 "headers:a_sessions_target_is_kept_byte_for_byte_by_what_the_proxy_sends_itself_too",
@@ -119,7 +120,10 @@ HTTP_AND_OPERATION: Mapping[str, Case] = {
             "the public name only": (
                 "headers:the_host_that_the_server_sees_is_a_choice_and_the_truth_stands_beside_it"
             ),
-            "rebinding": "downstream:foreign_hosts_and_origins_are_refused_on_loopback",
+            "rebinding": (
+                "origins:a_name_that_was_bound_anew_is_forbidden_and_reaches_no_server",
+                "downstream:foreign_hosts_and_origins_are_refused_on_loopback",
+            ),
         },
     ),
     "B34": Case(
@@ -205,7 +209,10 @@ HTTP_AND_OPERATION: Mapping[str, Case] = {
         "growth",
         {
             "a": "growth:a_session_that_lists_for_ever_does_not_grow",
-            "b": "growth:sessions_that_nobody_ends_are_small_and_forgotten",
+            "b": (
+                "growth:sessions_that_nobody_ends_are_small_and_forgotten",
+                "growth:of_too_many_sessions_the_idle_give_way_and_nobody_is_refused",
+            ),
             "c": (
                 "g8:a_client_that_stops_reading_stops_the_server_and_loses_nothing",
                 "g8:a_client_that_is_away_stops_the_server_at_the_journals_cap",

@@ -171,6 +171,7 @@ SESSIONS_AND_STREAMS: Mapping[str, Case] = {
         {
             "each place": "life:a_heartbeat_never_lands_inside_an_event",
             "boundary": "broken:a_quiet_stream_is_kept_alive_with_comments_between_events",
+            "event passed on": "large:no_heartbeat_lands_inside_an_event_that_is_passed_on",
             "outside the guard": "life:no_heartbeat_is_written_outside_the_guard",
         },
     ),
@@ -205,7 +206,12 @@ SESSIONS_AND_STREAMS: Mapping[str, Case] = {
         {
             "131073, 524289, 600000, 8 MB": "bytes:an_event_of_one_long_line_passes",
             "8 MB in memory": "g8:an_event_of_8_megabytes_passes",
+            "above the cap": (
+                "large:a_large_answer_comes_under_the_clients_own_id",
+                "large:a_large_event_that_breaks_inside_never_looks_whole_and_its_call_is_told",
+            ),
             "no line end ever": (
+                "large:a_line_without_end_keeps_memory_flat",
                 "g8:a_client_that_stops_reading_outside_the_guard_stops_the_server_too",
                 "traps:line_limit_a_line_of_megabytes_passes",
             ),
@@ -246,6 +252,13 @@ SESSIONS_AND_STREAMS: Mapping[str, Case] = {
         {
             "nothing asked": "g6:a_call_is_the_same",
             "gzip asked": "bytes:a_guarded_request_asks_for_no_coding_whatever_the_client_asked_for",
+            "gzip, flushed": "codings:a_stream_that_is_compressed_and_flushed_comes_event_by_event",
+            "gzip, not flushed": (
+                "codings:a_stream_that_is_compressed_at_the_end_comes_whole",
+                "codings:a_compressed_stream_that_breaks_is_a_broken_stream",
+                "codings:a_compressed_json_answer_is_the_answer",
+            ),
+            "br, zstd, gzip twice": "codings:a_stream_in_another_coding_passes_as_it_is",
             "latency": "bytes:the_first_event_is_there_before_the_second_is_made",
         },
     ),

@@ -160,6 +160,35 @@ async def test_a_call_keeps_its_session_however_quiet_it_is() -> None:
         assert server.counts["DELETE"] == 0
 
 
+async def test_of_too_many_sessions_the_idle_give_way_and_nobody_is_refused() -> None:
+    """The oldest that owes nothing and listens to nothing; never one at work."""
+    go_on = asyncio.Event()
+
+    async def play(leg: Leg) -> None:
+        await leg.open()
+        await leg.progress(1)
+        await go_on.wait()
+        await leg.answer()
+        await leg.end()
+
+    server = McpServer(play)
+    async with (
+        serving(server),
+        guarding(server.port, max_sessions="50") as proxy,
+        Client(proxy.port) as busy,
+        connected(proxy.port) as peer,
+    ):
+        await busy.open()
+        answer = await busy.call()
+        await answer.next_message()
+        for _ in range(SESSIONS):
+            await opened(peer)
+        assert (await proxy.moved("sessions"))["state=live"] <= 50
+        go_on.set()
+        assert outcome(await answer.messages()) == "run 1 done"
+        assert (await busy.post(LIST)).status == 200
+
+
 # labels
 
 
