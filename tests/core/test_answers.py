@@ -64,7 +64,7 @@ def test_the_last_event_again_is_dropped() -> None:
 
 
 def test_a_header_that_states_the_epoch_proves_a_stamped_message() -> None:
-    """R7."""
+    """It satisfies the epoch check (R7)."""
     play = opened(epoch_header=b"e1")
     exchange = play.call(token=1)
     post = play.leg("tools/call")
@@ -80,7 +80,7 @@ def test_a_header_that_states_the_epoch_proves_a_stamped_message() -> None:
 
 @pytest.mark.parametrize("status", [409, 429, 502, 503, 504])
 def test_a_busy_server_is_asked_again(status: int) -> None:
-    """R23: a retry after a second would have resumed it."""
+    """The trace: a retry after a second would have resumed it (R23)."""
     play, exchange = broken()
     post = play.sent("tools/call")[0]
     for _ in range(3):
@@ -96,6 +96,7 @@ def test_a_busy_server_is_asked_again(status: int) -> None:
 
 @pytest.mark.parametrize("how", [LegEnd.NOT_SENT, LegEnd.SILENT, LegEnd.BROKEN])
 def test_an_unreachable_server_is_asked_again(how: LegEnd) -> None:
+    """Likewise (R23)."""
     play, exchange = broken()
     post = play.sent("tools/call")[0]
     play.end(play.leg("GET"), how)
@@ -189,6 +190,7 @@ def test_a_resume_that_proves_nothing_is_a_restart(reason: str, fault: Fault) ->
 
 
 def test_another_epoch_in_the_header_of_the_resume() -> None:
+    """Each carrier seen at `initialize` must agree wherever it is stated (R8)."""
     play, exchange = broken(epoch_header=b"e1")
 
     resume(play, headers=((b"Mcp-Session-Epoch", b"e2"),))
@@ -212,7 +214,7 @@ def test_events_before_the_break_do_not_count_for_an_empty_resume() -> None:
 
 
 def test_three_resumes_that_only_repeat_what_was_seen() -> None:
-    """R23: resumes in a row without a new message."""
+    """The trace: a server that replays and ends while it holds the old leg still (R23)."""
     play, exchange = broken()
     post = play.sent("tools/call")[0]
     again = event(progress(post.token, 3, EPOCH), 4)
@@ -224,6 +226,7 @@ def test_three_resumes_that_only_repeat_what_was_seen() -> None:
 
 
 def test_a_new_message_begins_the_count_anew() -> None:
+    """Only resumes in a row count (R23)."""
     play, exchange = broken()
     post = play.sent("tools/call")[0]
     for step in (4, 5, 6, 7):

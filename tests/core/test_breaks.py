@@ -27,6 +27,7 @@ def polled(
 
 
 def test_an_announced_end_is_polled_after_the_time_that_the_server_named() -> None:
+    """By the proxy; the client's leg stays open (R4)."""
     play, exchange, post = polled(retry(2_000), epoch=7)
     play.advance(1.9)
     assert not play.has_leg("GET")
@@ -47,6 +48,7 @@ def test_an_announced_end_is_polled_after_the_time_that_the_server_named() -> No
     "announcement", [retry(100), b"id: 2\nretry: 100\ndata: \n\n", b"event: close\ndata: {}\n\n"]
 )
 def test_without_epochs_an_announced_poll_is_accepted_and_marked(announcement: bytes) -> None:
+    """By default, since every polling server without epochs would be worse off than without a proxy (R4)."""
     play, exchange, post = polled(announcement)
     play.advance(1)
 
@@ -79,6 +81,7 @@ def test_many_polls_without_a_message_are_no_strikes() -> None:
 
 
 def test_without_epochs_a_poll_can_be_refused() -> None:
+    """`poll_without_epoch` (R4)."""
     play, exchange, _ = polled(retry(100), poll_without_epoch=PollWithoutEpoch.RESTART)
 
     assert play.reasons == ["poll_unproven"]
@@ -97,7 +100,7 @@ def test_a_poll_of_a_stream_that_gave_no_id_cannot_be_rejoined() -> None:
 
 @pytest.mark.parametrize("last", [(), (retry(100), event(progress("x", 1)))])
 def test_a_clean_end_that_was_not_announced_last_is_a_break(last: tuple[bytes, ...]) -> None:
-    """R4: a server may end a stream because the session expired."""
+    """The trace: a server may end a stream because the session expired (R4)."""
     play, _, _ = polled(*last)
 
     assert play.reasons == ["no_epoch_captured"]
@@ -116,7 +119,7 @@ def test_an_announced_end_that_is_not_clean_is_a_break() -> None:
 
 
 def test_a_stranger_in_an_accepted_poll_is_a_restart() -> None:
-    """R4, R6: stamps must hold."""
+    """Stamps must hold (R4, R6)."""
     play, exchange, _ = polled(retry(100))
     play.advance(1)
     leg = play.leg("GET")
@@ -141,7 +144,7 @@ def test_another_epoch_in_a_poll_is_a_restart() -> None:
 
 
 def test_a_poll_is_not_given_up_sooner_than_the_server_may_be_back() -> None:
-    """R4: grace is the larger of the setting and twice the time that the server named."""
+    """Grace is the larger of the setting and twice the time that the server named (R4)."""
     play, exchange, post = polled(retry(20_000), poll_grace_s=30.0)
     play.advance(20)
     while play.now < 1_000 + 55:

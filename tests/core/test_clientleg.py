@@ -64,7 +64,7 @@ def test_a_client_that_returns_again_and_again_loses_nothing() -> None:
 
 
 def test_a_leg_with_nothing_to_replay_is_primed_behind_everything_journalled() -> None:
-    """R10: a priming event never stands for events that were not delivered."""
+    """The trace: a priming event never stands for events that were not delivered (R10)."""
     play, first, leg = running(3)
     play.leave(first)
     second = play.get(first.last_id)
@@ -83,6 +83,7 @@ def test_a_leg_with_nothing_to_replay_is_primed_behind_everything_journalled() -
 
 
 def test_priming_is_skipped_on_replay() -> None:
+    """It is no event of the stream (R10)."""
     play, first, leg = running(2)
     play.leave(first)
     play.leave(play.get(first.last_id))
@@ -95,7 +96,7 @@ def test_priming_is_skipped_on_replay() -> None:
 
 
 def test_a_client_of_an_older_revision_is_never_primed() -> None:
-    """R10: it cannot parse one."""
+    """It cannot parse one (R10)."""
     play, first, leg = running(2, version="2025-06-18")
     assert b"data: \n" not in first.body
     play.leave(first)
@@ -109,7 +110,7 @@ def test_a_client_of_an_older_revision_is_never_primed() -> None:
 
 
 def test_the_cursor_of_the_last_event_of_a_finished_stream_is_refused_with_405() -> None:
-    """R14, W3."""
+    """Nothing follows it (R14, W3)."""
     play, first, leg = running(2)
     play.send(leg, event(result(leg.id)))
 
@@ -121,7 +122,7 @@ def test_the_cursor_of_the_last_event_of_a_finished_stream_is_refused_with_405()
 
 
 def test_an_answer_that_was_cut_in_flight_is_replayed() -> None:
-    """R14: the cursor before the last event is not the end."""
+    """The cursor before the last event is not the end (R14)."""
     play, first, leg = running(2)
     play.send(leg, event(result(leg.id)))
     before_answer = cursor(first, 2)
@@ -135,7 +136,7 @@ def test_an_answer_that_was_cut_in_flight_is_replayed() -> None:
 
 
 def test_a_delivered_answer_is_kept_for_retain_and_then_an_error_stands_for_it() -> None:
-    """R13, W3: finished, its answer no longer kept."""
+    """Finished, its answer no longer kept (R13, W3)."""
     play, first, leg = running(2, retain_s=60.0)
     play.send(leg, event(result(leg.id)))
     play.advance(59)
@@ -153,7 +154,7 @@ def test_a_delivered_answer_is_kept_for_retain_and_then_an_error_stands_for_it()
 
 
 def test_an_answer_that_nobody_was_written_stays_for_hold() -> None:
-    """R14: `retain` counts from the last write to a leg."""
+    """`retain` counts from the last write to a leg (R14)."""
     play, first, leg = running(2, hold_s=300.0, retain_s=60.0)
     play.leave(first)
     play.send(leg, event(result(leg.id)))
@@ -164,7 +165,7 @@ def test_an_answer_that_nobody_was_written_stays_for_hold() -> None:
 
 
 def test_a_client_that_stays_away_too_long_is_owed_an_error() -> None:
-    """R13: never silence."""
+    """The trace: never silence (R13)."""
     play, first, leg = running(2, hold_s=30.0)
     play.leave(first)
 
@@ -181,7 +182,7 @@ def test_a_client_that_stays_away_too_long_is_owed_an_error() -> None:
 
 @pytest.mark.parametrize("text", [b"1", b"0", b"x", b"-1", b"9007199254740992", b"1e3"])
 def test_a_cursor_of_another_session_is_refused_and_counted(text: bytes) -> None:
-    """R15, G2."""
+    """Whatever it looks like (R13, R15); G2."""
     play, _, _ = running(2)
 
     exchange = play.get(text)
@@ -247,7 +248,7 @@ def test_an_error_of_the_server_is_an_answer_too() -> None:
 
 
 def test_a_client_that_returned_in_time_is_not_given_up_later() -> None:
-    """R13: the hold is over with its return."""
+    """The hold is over with its return (R13)."""
     play, first, leg = running(1, hold_s=30.0)
     play.leave(first)
     play.advance(20)

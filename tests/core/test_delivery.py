@@ -33,7 +33,7 @@ def test_a_slow_client_that_leaves_no_longer_slows_the_server() -> None:
 
 
 def test_a_full_journal_stops_the_server_and_loses_nothing() -> None:
-    """R13: undelivered events of a request stream are never evicted."""
+    """Undelivered events of a request stream are never evicted (R13)."""
     play, first, leg = running(1, journal_stream_bytes=1_000)
     play.leave(first)
     give(play, leg, 1, 12)
@@ -48,7 +48,7 @@ def test_a_full_journal_stops_the_server_and_loses_nothing() -> None:
 
 
 def test_what_was_delivered_goes_first_and_a_return_to_it_is_told() -> None:
-    """G8, R13: evicted events were written; a cursor before them gets the error it is owed."""
+    """Evicted events were written; a cursor before them gets the error it is owed (R13); G8."""
     play, first, leg = running(30, journal_stream_bytes=1_000)
     assert not leg.is_paused
     assert "journal_evictions" in play.counted

@@ -34,6 +34,7 @@ KEYS = ("session_epoch",)
     ],
 )
 def test_only_the_named_places_state_an_epoch(raw: bytes, stated: bytes | None) -> None:
+    """Others may hold anything (R8)."""
     assert epoch.stated_in(raw, KEYS) == stated
 
 
@@ -65,6 +66,7 @@ def test_the_first_of_several_keys_that_is_stated_counts() -> None:
 
 
 def test_a_batch_states_what_all_of_its_members_state() -> None:
+    """Or nothing that equals anything (R8)."""
     member = b'{"method":"n","params":{"_meta":{"session_epoch":%b}}}'
     one, two, none = member % b"1", member % b"2", b'{"method":"n"}'
 
@@ -91,6 +93,7 @@ def test_a_batch_states_what_all_of_its_members_state() -> None:
     ],
 )
 def test_texts_of_one_value_have_one_canonical_form(text: bytes, canonical: bytes) -> None:
+    """`7.0` is `7`; `"7"` is not (R8)."""
     assert epoch.canonical(text) == canonical
 
 
@@ -130,6 +133,7 @@ def test_a_header_states_its_value() -> None:
 def test_each_captured_carrier_must_agree_where_it_is_stated(
     captured: Epoch, meta: bytes | None, header: bytes | None, match: Match
 ) -> None:
+    """Never one against the other (R8)."""
     assert epoch.compare(captured, meta, header) is match
 
 
@@ -157,4 +161,5 @@ EVENT = b'data: {"method":"n","params":{"_meta":{"session_epoch":%b}}}\n\n'
 def test_a_block_is_usual_if_nothing_in_it_can_state_another_epoch(
     block: bytes, captured: bytes | None, is_proven: bool
 ) -> None:
+    """The byte search is a filter before parsing (R8)."""
     assert epoch.fast_equal_count(block, KEYS, captured) is is_proven

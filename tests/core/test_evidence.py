@@ -28,7 +28,7 @@ def resumed(play: Play, *, header: bytes | None = None) -> tuple[Exchange, Upstr
 
 
 def test_a_log_of_another_call_on_a_resumed_leg_is_dropped() -> None:
-    """R6: a server that replays all streams; nothing shows whose it is."""
+    """The trace: a server that replays all streams; nothing shows whose it is (R6)."""
     play = opened(epoch=1)
     exchange, post, leg = resumed(play)
     before = len(exchange.messages)
@@ -40,6 +40,7 @@ def test_a_log_of_another_call_on_a_resumed_leg_is_dropped() -> None:
 
 
 def test_a_log_that_states_the_epoch_itself_is_relayed_after_a_resume() -> None:
+    """It is attributed to the session (R6)."""
     play = opened(epoch=1)
     exchange, _, leg = resumed(play)
 
@@ -49,7 +50,7 @@ def test_a_log_that_states_the_epoch_itself_is_relayed_after_a_resume() -> None:
 
 
 def test_a_question_on_a_resumed_leg_must_state_the_epoch() -> None:
-    """R6."""
+    """Each question itself (R6)."""
     play = opened(epoch=1)
     exchange, _, leg = resumed(play)
     play.send(leg, event(ask(0, epoch=1), 2))
@@ -62,7 +63,7 @@ def test_a_question_on_a_resumed_leg_must_state_the_epoch() -> None:
 
 
 def test_a_question_that_was_asked_before_the_break_is_not_asked_again() -> None:
-    """R6: known by its server id."""
+    """Known by its server id (R6)."""
     play = opened(epoch=1)
     exchange, post = call(play)
     play.send(post, event(ask(0, epoch=1), 1))
@@ -78,7 +79,7 @@ def test_a_question_that_was_asked_before_the_break_is_not_asked_again() -> None
 
 
 def test_the_headers_epoch_proves_one_moment_and_nothing_unstamped() -> None:
-    """R7."""
+    """The leg stays a resumed one (R6, R7)."""
     play = opened(epoch_header=b"e")
     exchange, post, leg = resumed(play, header=b"e")
 
@@ -89,7 +90,7 @@ def test_the_headers_epoch_proves_one_moment_and_nothing_unstamped() -> None:
 
 
 def test_a_header_does_not_stand_for_the_epoch_that_messages_state() -> None:
-    """R8: a stamped message without the captured carrier."""
+    """A stamped message without the captured carrier (R8)."""
     play = opened(epoch=1, epoch_header=b"e")
     _, post, leg = resumed(play, header=b"e")
 

@@ -18,7 +18,7 @@ from tests.core.scenes import (
 
 
 def test_a_cancel_is_mapped_to_the_stamp_and_durable_before_its_202() -> None:
-    """R29, R16."""
+    """A crash must not lose it (R29, R16)."""
     play = opened()
     _, leg = open_call(play)
     play.is_persisting = False

@@ -133,7 +133,7 @@ def test_answers_notifications_and_cancels_never_wait() -> None:
 
 
 def test_a_stream_that_never_broke_survives_the_heal_of_another() -> None:
-    """R18."""
+    """It stays bound to its generation (R18)."""
     play = opened()
     healthy, one = open_call(play, id=1)
     broken, two = open_call(play, id=2)
@@ -219,7 +219,7 @@ def test_a_request_that_nobody_waits_for_is_never_sent() -> None:
 
 
 def test_annotations_of_the_old_generation_hold_in_the_new_one() -> None:
-    """R20: `order` is destructive whatever generation it was sent in."""
+    """The trace: `order` is destructive whatever generation it was sent in (R20)."""
     play = opened(tools=[])
     learn_tools(play, {"name": "work", "annotations": {"destructiveHint": True}}, {"name": "safe"})
     quiet(play)
@@ -247,7 +247,7 @@ def test_annotations_of_the_old_generation_hold_in_the_new_one() -> None:
     ],
 )
 def test_the_heal_asks_for_tools_that_nothing_is_known_of(tools: list[Json], runs: int) -> None:
-    """R20: still nothing: withhold."""
+    """Still nothing: withhold (R20)."""
     play = opened(tools=tools)
     exchange, leg = open_call(play)
     play.cut(leg)
@@ -260,6 +260,7 @@ def test_the_heal_asks_for_tools_that_nothing_is_known_of(tools: list[Json], run
 
 
 def test_all_pages_of_tools_are_asked_for() -> None:
+    """The tool may stand on the last (R20)."""
     play = opened()
     _, leg = open_call(play)
     play.cut(leg)

@@ -33,7 +33,7 @@ def test_the_request_goes_up_under_the_upstream_id_and_with_its_own_headers() ->
 
 
 def test_an_sse_answer_is_primed_relayed_and_ended_with_the_answer_in_one_write() -> None:
-    """R10 and W7."""
+    """Primed when the headers come, never before (R10, W7)."""
     play = opened()
     exchange = play.call(token=1)
     leg = play.leg()
@@ -65,6 +65,7 @@ def test_cursors_are_contiguous_and_no_upstream_id_is_shown() -> None:
 
 
 def test_the_upstreams_priming_is_swallowed_and_its_retry_kept() -> None:
+    """Its cursor leads nowhere (R10)."""
     play = opened()
     exchange = play.call()
     leg = play.leg()

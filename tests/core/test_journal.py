@@ -79,6 +79,7 @@ def test_eviction_stops_at_the_limit_oldest_first() -> None:
 
 
 def test_undelivered_events_are_never_evicted() -> None:
+    """The server is not read on instead (R13)."""
     journal = filled(4, 4)
 
     assert not journal.trim(0)
@@ -116,6 +117,7 @@ def test_backwards_begins_with_the_newest() -> None:
 
 
 def test_a_stream_that_fills_its_block_goes_on_in_another() -> None:
+    """It never runs into the next stream's numbers (R15)."""
     numbering = Numbering()
     assert numbering.room == 0
 

@@ -58,7 +58,7 @@ def test_a_json_answer_with_an_id_opens_a_session_and_passes_unchanged() -> None
 
 
 def test_an_sse_answer_opens_a_session_without_priming_and_without_ids() -> None:
-    """R10: never a priming event on `initialize`; the upstream's ids lead nowhere."""
+    """Never a priming event on `initialize`; the upstream's ids lead nowhere (R10)."""
     play = begun()
     leg = play.leg()
     play.open(leg, (SESSION,))
@@ -128,7 +128,7 @@ def test_an_answer_that_breaks_half_way_is_an_error_not_half_an_answer() -> None
 
 
 def test_the_record_is_durable_before_the_client_knows_of_the_session() -> None:
-    """R16."""
+    """With its epoch, generation and upstream id (R16)."""
     play = begun()
     play.is_persisting = False
 
@@ -156,7 +156,7 @@ def test_the_record_is_durable_before_the_client_knows_of_the_session() -> None:
 def test_each_carrier_of_the_epoch_is_captured_by_itself(
     meta: object, header: bytes | None, known: tuple[bytes | None, bytes | None]
 ) -> None:
-    """R8."""
+    """One never stands for the other (R8)."""
     play = opened(epoch=meta, epoch_header=header)
 
     captured = play.session.current.epoch

@@ -55,7 +55,7 @@ def test_a_question_passes_and_its_answer_goes_to_the_session_that_asked(id: Jso
 
 
 def test_two_sessions_that_ask_the_same_id_get_each_its_own_answer() -> None:
-    """R19: servers count from 0 in each session."""
+    """Servers count from 0 in each session (R19)."""
     play = opened()
     first, _ = asking(play, 0, of=1)
     broken = play.call(id=2, token=2)
@@ -81,7 +81,7 @@ def test_two_sessions_that_ask_the_same_id_get_each_its_own_answer() -> None:
 
 
 def test_a_call_that_waits_for_its_answer_survives_the_heal_of_another() -> None:
-    """R18."""
+    """The trace: a heal takes the whole old generation for dead, and its question is cancelled (R18)."""
     play = opened()
     first, leg = asking(play, 0, of=1)
     _, other = asking(play, 1, of=2)
@@ -114,7 +114,7 @@ def test_an_answer_during_a_heal_never_waits() -> None:
 
 
 def test_the_answer_to_a_question_of_a_dead_run_goes_no_further() -> None:
-    """R18, G2: void: 202 and dropped."""
+    """Void: 202 and dropped (R18); G2."""
     play = opened()
     exchange, leg = asking(play, 0)
     play.cut(leg)
@@ -140,7 +140,7 @@ def test_an_answer_given_twice_goes_up_once() -> None:
 
 
 def test_an_answer_that_meets_404_restarts_the_run_that_asked() -> None:
-    """R18: the waiting call can never end."""
+    """The waiting call can never end (R18)."""
     play = opened()
     exchange, _ = asking(play, 0, method="roots/list")
     reply, carried = answer(play, 0)
@@ -186,7 +186,7 @@ def test_an_answer_that_is_an_error_is_an_answer_too() -> None:
 
 
 def test_one_server_id_asked_twice_while_open_proves_another_session() -> None:
-    """R19: both questions are void, both streams restart."""
+    """The trace: both questions are void, both streams restart (R19)."""
     play = opened()
     first, _ = asking(play, 0, of=1)
     second, _ = asking(play, 0, of=2)
@@ -204,6 +204,7 @@ def test_one_server_id_asked_twice_while_open_proves_another_session() -> None:
 
 
 def test_an_id_is_asked_again_after_it_was_answered() -> None:
+    """That proves nothing (R19)."""
     play = opened()
     exchange, leg = asking(play, 0)
     _, carried = answer(play, 0)
@@ -218,7 +219,7 @@ def test_an_id_is_asked_again_after_it_was_answered() -> None:
 
 
 def test_a_question_that_the_server_gives_up_is_named_as_the_client_knows_it() -> None:
-    """R19: cancelled likewise."""
+    """Cancelled likewise (R19)."""
     play = opened()
     exchange, leg = asking(play, 0)
     _, carried = answer(play, 0)
@@ -233,7 +234,7 @@ def test_a_question_that_the_server_gives_up_is_named_as_the_client_knows_it() -
 
 
 def test_progress_on_a_question_goes_to_the_session_that_asked_under_its_own_token() -> None:
-    """R19: progress tokens of the server's requests are mapped likewise."""
+    """Progress tokens of the server's requests are mapped likewise (R19)."""
     play = opened()
     first, _ = asking(play, 0, of=1)
     leg = play.sent("tools/call")[0]
@@ -276,7 +277,7 @@ def test_an_answer_whose_fate_is_unknown_makes_its_stream_suspect(how: LegEnd) -
 
 
 def test_a_question_void_by_drift_is_dropped() -> None:
-    """R18, R19: its generation was replaced under the same upstream id."""
+    """Its generation was replaced under the same upstream id (R18, R19)."""
     play = opened(epoch=1)
     exchange = play.call(token=1)
     leg = play.leg("tools/call")
@@ -296,7 +297,7 @@ def test_a_question_void_by_drift_is_dropped() -> None:
 
 
 def test_a_stream_whose_question_was_answered_is_not_restarted_with_the_others() -> None:
-    """R19: only what is open is void."""
+    """Only what is open is void (R19)."""
     play = opened()
     done, leg = asking(play, 0, of=1)
     _, carried = answer(play, 0)

@@ -160,7 +160,7 @@ def test_an_unknown_outcome_is_tried_once_more_only() -> None:
 
 
 def test_a_newer_list_replaces_the_older_page_by_page() -> None:
-    """R20: the last annotations known for the client session decide."""
+    """The last annotations known for the client session decide (R20)."""
     known = tools({"a": {"readOnlyHint": True}, "b": None})
 
     assert known.add_page(page({"a": None}, cursor="2"), is_first=True) == "2"
@@ -193,5 +193,6 @@ def test_a_list_that_cannot_be_read_changes_nothing() -> None:
 def test_the_heal_asks_for_tools_where_the_decision_hangs_on_them(
     policy: Policy, name: str, asks: bool
 ) -> None:
+    """And nowhere else (R20)."""
     assert reissue.needs_tools(policy, owed(name=name), tools(ANNOTATIONS)) is asks
     assert not reissue.needs_tools(policy, owed("resources/read"), Tools())

@@ -36,7 +36,7 @@ def test_without_what_a_proof_needs_no_resume_is_tried(settings: dict[str, Json]
     ("status", "reason"), [(503, "not_resumable"), (409, "not_resumable"), (None, "upstream_lost")]
 )
 def test_at_the_deadline_a_busy_or_unreachable_server_is_a_restart(status: int | None, reason: str) -> None:
-    """R23."""
+    """Not sooner (R23)."""
     play, exchange = broken(resume_deadline_s=10.0)
     began = play.now
     while play.has_leg("GET"):
@@ -109,7 +109,7 @@ def test_refused_credentials_on_a_resume_never_heal(status: int) -> None:
 
 
 def test_an_event_above_the_limit_on_a_resumed_leg() -> None:
-    """R9: its stamp and epoch may come last, so it is never streamed through."""
+    """Its stamp and epoch may come last, so it is never streamed through (R9)."""
     play, exchange = broken(max_event_bytes=1_000)
     leg = play.leg("GET")
     play.open(leg)
@@ -150,6 +150,7 @@ def test_a_second_break_exhausts_the_policy() -> None:
 
 
 def test_a_destructive_call_is_withheld_and_says_so() -> None:
+    """A stream's restart heals only to send again (R20, R21)."""
     play = opened(tools=[{"name": "work", "annotations": {"destructiveHint": True}}])
     play.post({"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
     play.answer(play.leg("tools/list"), result(play.leg("tools/list").id, {"tools": play.tools}))

@@ -47,7 +47,7 @@ def test_a_buffer_that_outlived_its_session_ends_in_one_answer_of_one_run() -> N
 
 
 def test_a_stream_is_judged_for_life_by_the_epoch_its_post_was_sent_in() -> None:
-    """R1, first trace: drift elsewhere does not move what this stream is compared with."""
+    """The first trace: drift elsewhere does not move what this stream is compared with (R1)."""
     play = opened(epoch=1)
     exchange, post = call(play)
     play.send(post, event(progress(post.token, 1, 1)))
@@ -62,7 +62,7 @@ def test_a_stream_is_judged_for_life_by_the_epoch_its_post_was_sent_in() -> None
 
 
 def test_a_stream_of_the_old_epoch_goes_on_beside_the_new() -> None:
-    """R1: the in-flight streams of the old generation are judged as before."""
+    """The in-flight streams of the old generation are judged as before (R1)."""
     play = opened(epoch=1)
     exchange, post = call(play)
     drift(play, 2)
@@ -76,7 +76,7 @@ def test_a_stream_of_the_old_epoch_goes_on_beside_the_new() -> None:
 
 @pytest.mark.parametrize("is_cut", [True, False])
 def test_a_second_run_in_the_same_upstream_session_cancels_the_first(is_cut: bool) -> None:
-    """R1, second trace: the generation taken over by drift has the same upstream id."""
+    """The second trace: the generation taken over by drift has the same upstream id (R1)."""
     play = opened(epoch=1, reissue=Reissue.ALWAYS)
     exchange, post = call(play)
     play.send(post, event(progress(post.token, 1, 1)))  # without an id: no resume can be tried
@@ -99,7 +99,7 @@ def test_a_second_run_in_the_same_upstream_session_cancels_the_first(is_cut: boo
 
 
 def test_tools_are_asked_for_where_no_heal_is_needed() -> None:
-    """R20: nothing is known of the tool, and the session lives already."""
+    """Nothing is known of the tool, and the session lives already (R20)."""
     play = opened(epoch=1)
     exchange, post = call(play)
     play.send(post, event(progress(post.token, 1, 1)))
@@ -116,7 +116,7 @@ def test_tools_are_asked_for_where_no_heal_is_needed() -> None:
 
 
 def test_drift_restores_level_and_subscriptions_into_the_re_created_session() -> None:
-    """R1."""
+    """Without `initialize`: a third session would lose the state just reported (R1)."""
     play = opened(epoch=1, has_logging=True)
     for message in (
         request("logging/setLevel", {"level": "debug"}, id=1),
@@ -134,7 +134,7 @@ def test_drift_restores_level_and_subscriptions_into_the_re_created_session() ->
 
 
 def test_an_answer_of_another_epoch_with_nothing_before_it_is_one_execution() -> None:
-    """R2: relayed, counted as drift, never run a second time."""
+    """Relayed, counted as drift, never run a second time (R2)."""
     play = opened(epoch=1)
     exchange, post = call(play)
 
@@ -147,7 +147,7 @@ def test_an_answer_of_another_epoch_with_nothing_before_it_is_one_execution() ->
 
 
 def test_an_answer_of_another_epoch_after_an_event_is_a_splice() -> None:
-    """R2: and so is any other first message that states another epoch."""
+    """And so is any other first message that states another epoch (R2)."""
     play = opened(epoch=1)
     exchange, post = call(play)
     play.send(post, event(log("one", 1)))
@@ -161,7 +161,7 @@ def test_an_answer_of_another_epoch_after_an_event_is_a_splice() -> None:
 
 
 def test_a_first_message_that_is_no_answer_and_states_another_epoch() -> None:
-    """R2, first trace: a log pinned to the new epoch, produced by the old session."""
+    """The first trace: a log pinned to the new epoch, produced by the old session (R2)."""
     play = opened(epoch=1)
     exchange, post = call(play)
 
@@ -172,7 +172,7 @@ def test_a_first_message_that_is_no_answer_and_states_another_epoch() -> None:
 
 
 def test_another_epoch_on_the_same_connection_is_never_relayed() -> None:
-    """R3."""
+    """The trace: that the connection never broke excuses nothing (R3)."""
     play = opened(epoch=1)
     exchange, post = call(play)
     play.send(post, event(log("a", 1)), event(log("b")), event(progress(post.token, 1, 2)))
@@ -182,7 +182,7 @@ def test_another_epoch_on_the_same_connection_is_never_relayed() -> None:
 
 
 def test_an_epoch_deeper_down_in_a_result_means_nothing() -> None:
-    """R8, W15."""
+    """A byte search would find it (R8, W15)."""
     play = opened(epoch=1)
     exchange, post = call(play)
     inner = {"content": [{"type": "text", "_meta": {"session_epoch": 2}}], "session_epoch": 3}
@@ -194,7 +194,7 @@ def test_an_epoch_deeper_down_in_a_result_means_nothing() -> None:
 
 
 def test_a_message_that_contradicts_itself_is_a_mismatch() -> None:
-    """R8."""
+    """It equals nothing (R8)."""
     play = opened(epoch=1)
     exchange, post = call(play)
     play.send(post, event(log("a", 1)))
@@ -208,7 +208,7 @@ def test_a_message_that_contradicts_itself_is_a_mismatch() -> None:
 
 
 def test_a_batch_in_an_event_is_as_good_as_its_worst_member() -> None:
-    """R8."""
+    """Two members of different epochs (R8)."""
     play = opened(epoch=1)
     exchange, post = call(play)
     play.send(post, event(log("a", 1)))

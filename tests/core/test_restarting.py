@@ -25,7 +25,7 @@ from tests.core.scenes import learn_tools, lost, open_call
     ],
 )
 def test_whether_a_404_heals_or_is_shown(setting: SessionLoss, has_state: bool, is_healed: bool) -> None:
-    """R21."""
+    """The first trace: `commit()` in an empty session (R21)."""
     play = opened(session_loss=setting)
     learn_tools(play, {"name": "work"}, {"name": "look", "annotations": {"readOnlyHint": True}})
     play.call("work" if has_state else "look", id=1)
@@ -45,7 +45,7 @@ def test_whether_a_404_heals_or_is_shown(setting: SessionLoss, has_state: bool, 
 
 
 def test_after_a_heal_the_first_answer_carries_the_mark_until_one_was_delivered() -> None:
-    """R21, G7: even for a call that provably did not run, and without logging."""
+    """Even for a call that provably did not run, and without logging (R21); G7."""
     play, exchange = lost()
     play.heal()
     leg = play.leg("tools/call")

@@ -18,6 +18,7 @@ def slow() -> Play:
 
 
 def test_nothing_goes_up_before_what_is_owed_is_durable() -> None:
+    """Post, crash, return: it would be refused (R16)."""
     play = slow()
     exchange = play.call(id=5)
     assert play.runs == 0
@@ -40,6 +41,7 @@ def test_a_client_that_left_while_the_record_was_written_costs_no_run() -> None:
 
 
 def test_the_new_generation_is_durable_before_anything_is_sent_again() -> None:
+    """A heal's commit comes before its first second run (R16)."""
     play = opened()
     _, leg = open_call(play)
     play.cut(leg)
@@ -52,7 +54,7 @@ def test_the_new_generation_is_durable_before_anything_is_sent_again() -> None:
 
 
 def test_the_counter_is_durable_before_the_second_run() -> None:
-    """G4: a crash in between must not lead to a third."""
+    """A crash in between must not lead to a third (R16); G4."""
     play = opened()
     _, leg = open_call(play)
     play.cut(leg)
@@ -81,7 +83,7 @@ def test_the_end_is_durable_before_the_client_is_told() -> None:
 
 
 def test_events_and_answers_do_not_wait_for_the_store() -> None:
-    """R16: with the four records above they may be relayed before they are durable."""
+    """With the records above they may be relayed before they are durable (R16)."""
     play = opened()
     exchange, leg = open_call(play)
     play.is_persisting = False
@@ -92,7 +94,7 @@ def test_events_and_answers_do_not_wait_for_the_store() -> None:
 
 
 def test_a_refused_owed_record_sends_nothing_and_answers_the_client() -> None:
-    """R17, G3: a fenced owner sends nothing up, and its client does not wait for ever."""
+    """A fenced owner sends nothing up, and its client does not wait for ever (R17); G3."""
     play = slow()
     exchange = play.call()
     play.feed(Fenced(play.persists.pop().token))
@@ -103,7 +105,7 @@ def test_a_refused_owed_record_sends_nothing_and_answers_the_client() -> None:
 
 
 def test_a_heal_that_lost_the_race_deletes_the_session_that_it_made() -> None:
-    """R17: who loses the heal's compare-and-set."""
+    """Who loses the heal's compare-and-set (R17)."""
     play = opened()
     _, leg = open_call(play)
     play.cut(leg)
@@ -117,7 +119,7 @@ def test_a_heal_that_lost_the_race_deletes_the_session_that_it_made() -> None:
 
 
 def test_a_fenced_owner_relays_nothing_more() -> None:
-    """R17, first trace."""
+    """The first trace: another owner re-issues, and the first relays its own run (R17)."""
     play = opened()
     exchange, leg = open_call(play)
     play.is_persisting = False

@@ -32,6 +32,7 @@ def after(exchange: Exchange, seen: int) -> list[Json]:
 
 
 def test_the_notice_comes_first_on_that_stream() -> None:
+    """Before any message of the new run (R5)."""
     play, exchange, again, seen = restarted(has_logging=True)
     play.send(again, event(log("new run")), event(result(again.id)))
 
@@ -50,7 +51,7 @@ def test_the_notice_comes_first_on_that_stream() -> None:
 
 
 def test_without_a_way_to_tell_only_questions_and_the_marked_answer_are_relayed() -> None:
-    """R5."""
+    """The trace: progress of run 2 would seem to go on from that of run 1 (R5)."""
     play, exchange, again, seen = restarted(has_logging=False)
     play.send(again, event(log("new run")), event(progress(again.token, 9)), event(ask(0)))
     play.send(again, event(result(again.id)))
@@ -84,7 +85,7 @@ def test_the_clients_own_level_decides_whether_it_can_be_told(level: str, is_tol
 
 
 def test_a_call_that_showed_nothing_yet_needs_no_notice() -> None:
-    """R5: there is nothing that the new run would seem to continue; the mark is unconditional."""
+    """There is nothing that the new run would seem to continue; the mark is unconditional (R5)."""
     play, exchange, again, seen = restarted(seen=())
     play.send(again, event(log("new run")), event(result(again.id)))
 
@@ -145,7 +146,7 @@ def test_only_what_the_client_was_written_counts_as_seen() -> None:
 
 
 def test_the_mark_stands_in_the_data_of_an_error() -> None:
-    """R5, shapes of section 9: data that is no object moves under `value`."""
+    """Data that is no object moves under `value` (R5)."""
     play, exchange, again, _ = restarted()
     play.send(again, event({**error(again.id), "error": {"code": 1, "message": "m", "data": "text"}}))
 
@@ -168,7 +169,7 @@ def test_the_discarded_events_of_two_restarts_add_up() -> None:
 
 
 def test_a_client_that_was_never_told_is_told_with_its_next_answer() -> None:
-    """R21, G7: the amnesia is not silent even if the first answer got lost with its client."""
+    """The amnesia is not silent even if the first answer got lost with its client (R21); G7."""
     play, exchange = lost()
     play.leave(exchange)
     play.call(id=6)
@@ -199,7 +200,7 @@ def test_void_events_are_not_replayed_to_a_client_that_returns_into_a_restart() 
 
 
 def test_a_cursor_of_a_restarted_stream_leads_to_its_successor_from_the_start() -> None:
-    """R11: notice included."""
+    """Notice included (R11)."""
     play, exchange, again, _ = restarted(has_logging=True)
     old_cursor = next(one.id for one in exchange.events if one.id is not None)
     play.leave(exchange)
@@ -213,7 +214,7 @@ def test_a_cursor_of_a_restarted_stream_leads_to_its_successor_from_the_start() 
 
 
 def test_a_stream_of_the_first_generation_that_finished_is_served_from_its_own_journal() -> None:
-    """R11: whatever generation is current."""
+    """The first trace: another stream was healed meanwhile (R11)."""
     play = opened()
     first, one = open_call(play, id=1)
     _, two = open_call(play, id=2)

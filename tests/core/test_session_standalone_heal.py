@@ -41,7 +41,7 @@ def test_it_is_reopened_before_the_commit_and_lists_may_have_changed() -> None:
 
 
 def test_after_a_heal_what_the_old_one_journalled_comes_first() -> None:
-    """R12: successors of standalone streams follow, they do not replace."""
+    """The trace: successors of standalone streams follow, they do not replace (R12)."""
     play, first, leg = listening()
     say(play, leg, "a")
     play.leave(first)
@@ -63,7 +63,7 @@ def test_after_a_heal_what_the_old_one_journalled_comes_first() -> None:
 
 
 def test_a_plain_get_after_a_heal_gets_it_too() -> None:
-    """R12: what was journalled but never written to any leg."""
+    """What was journalled but never written to any leg (R12)."""
     play, first, leg = listening()
     play.leave(first)
     say(play, leg, "b")
@@ -90,7 +90,7 @@ def test_the_server_says_the_session_is_gone_on_a_reopen() -> None:
 
 
 def test_a_question_of_a_dead_generation_is_not_replayed() -> None:
-    """R12: a leg drains the old journal less requests of the dead generation."""
+    """A leg drains the old journal less requests of the dead generation (R12)."""
     play, first, leg = listening()
     say(play, leg, "a")
     play.leave(first)

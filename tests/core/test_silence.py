@@ -25,6 +25,7 @@ def quiet_call(
 
 @pytest.mark.parametrize("is_sse", [True, False])
 def test_after_a_minute_the_streams_own_session_is_pinged(is_sse: bool) -> None:
+    """By an id of our own (R22)."""
     play, _, _ = quiet_call(is_sse=is_sse)
     play.advance(59.9)
     assert not play.sent("ping")
@@ -38,6 +39,7 @@ def test_after_a_minute_the_streams_own_session_is_pinged(is_sse: bool) -> None:
 
 @pytest.mark.parametrize("says", [{"result": {}}, {"error": {"code": -32601, "message": "no ping here"}}])
 def test_any_answer_means_go_on(says: Json) -> None:
+    """Without epochs there is no more to be learned (R22)."""
     play, exchange, leg = quiet_call()
     for _ in range(5):
         play.advance(60.5)
@@ -62,7 +64,7 @@ def test_an_event_begins_the_minute_anew() -> None:
 
 
 def test_no_answer_in_ten_seconds_means_that_the_leg_is_broken() -> None:
-    """NAT drop: both legs look healthy for ever."""
+    """NAT drop: both legs look healthy for ever (R22)."""
     play, exchange, leg = quiet_call()
     play.advance(71)
 
@@ -87,7 +89,7 @@ def test_with_epoch_and_id_a_dead_leg_is_resumed() -> None:
 
 
 def test_another_epoch_is_the_loss_of_the_session() -> None:
-    """The model's hang: the answer was absorbed by a re-created session."""
+    """Its run went with it (R22)."""
     play, exchange, _ = quiet_call(epoch=7)
     play.advance(61)
     ping = play.leg("ping")
@@ -110,6 +112,7 @@ def test_a_ping_that_meets_404_is_the_loss_too() -> None:
 
 
 def test_the_hard_limit_is_an_error() -> None:
+    """Never silence for ever (R22)."""
     play, exchange, leg = quiet_call(max_silence_s=600.0)
     for _ in range(9):
         play.advance(61)
@@ -126,7 +129,7 @@ def test_the_hard_limit_is_an_error() -> None:
 
 
 def test_a_resumed_leg_with_right_headers_and_no_message_is_probed_like_any_other() -> None:
-    """R22: a tool that is quiet longer than a deadline is not run again for it."""
+    """A tool that is quiet longer than a deadline is not run again for it (R22)."""
     play, exchange, leg = quiet_call(epoch=7)
     play.cut(leg)
     resumed = play.leg("GET")
@@ -166,7 +169,7 @@ def test_a_standalone_stream_owes_nothing_and_is_not_probed() -> None:
 
 
 def test_the_ping_goes_in_the_name_of_the_streams_own_caller() -> None:
-    """R22, R32: whoever was here last."""
+    """Whoever was here last (R22, R32)."""
     play, _, _ = quiet_call()
     play.post(request("ping", id="b"), who=b"bob")
     play.answer(play.leg("ping"), result(play.leg("ping").id, {}))

@@ -12,6 +12,7 @@ from tests.core.scenes import listening, say, texts
 
 
 def test_a_get_opens_it_and_primes_at_once() -> None:
+    """It has no event to wait for (R10)."""
     play, exchange, leg = listening()
 
     assert (leg.session_id, leg.last_event_id) == (b"up-1", None)
@@ -55,7 +56,7 @@ def test_it_is_held_while_the_client_is_away_and_loses_nothing() -> None:
 
 
 def test_a_get_without_a_cursor_gets_what_no_leg_was_given_and_then_live() -> None:
-    """R12, R35: it takes over, and never sends a second GET upstream."""
+    """It takes over, and never sends a second GET upstream (R12, R35)."""
     play, first, leg = listening()
     say(play, leg, "a")
     play.leave(first)
@@ -95,7 +96,7 @@ def test_a_leg_that_is_known_dead_is_taken_over_at_once() -> None:
 
 
 def test_after_hold_it_is_given_up_and_a_cursor_of_it_still_gets_200() -> None:
-    """R13: the gap is counted."""
+    """The gap is counted (R13)."""
     play, first, leg = listening(hold_s=30.0)
     say(play, leg, "a")
     play.leave(first)
@@ -111,7 +112,7 @@ def test_after_hold_it_is_given_up_and_a_cursor_of_it_still_gets_200() -> None:
 
 @pytest.mark.parametrize("how", [LegEnd.BROKEN, LegEnd.CLEAN])
 def test_a_broken_one_is_reopened_with_back_off_and_never_heals(how: LegEnd) -> None:
-    """R21: a balancer cuts it every minute; that is no new session."""
+    """The third trace: a balancer cuts it every minute; that is no new session (R21)."""
     play, exchange, leg = listening()
     waits = []
     for _ in range(4):
@@ -261,7 +262,7 @@ def test_one_that_the_server_withdrew_while_the_client_was_away_is_gone_for_good
 
 
 def test_an_event_type_of_its_own_passes_until_the_leg_broke() -> None:
-    """R6: it can prove nothing."""
+    """It can prove nothing (R6)."""
     play, exchange, leg = listening(epoch=7)
     play.send(leg, b"id: 1\nevent: vendor\ndata: one\n\n")
     assert b"data: one" in exchange.body

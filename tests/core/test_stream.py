@@ -44,7 +44,7 @@ def test_a_cancelled_request_is_unanswered_but_not_open() -> None:
 
 
 def test_the_chain_of_successors_is_followed_to_its_end() -> None:
-    """R11: through each stream that took the place of another."""
+    """Through each stream that took the place of another (R11)."""
     first, second, third = stream(1), stream(2), stream(3)
     first.successor, second.successor = second, third
 

@@ -67,7 +67,7 @@ def test_a_restart_always_says_how_far_it_reaches() -> None:
 
 
 def test_the_session_is_lost_only_by_what_proves_it() -> None:
-    """R21: 404, mismatch, replaced, id reset; everything else is about one stream."""
+    """404, mismatch, replaced, id reset; everything else is about one stream (R21)."""
     reasons = {
         row.ruling.reason
         for table in TABLES.values()
