@@ -16,6 +16,7 @@ LISTED: dict[str, tuple[str, ...]] = {
     "R2": (
         "rules/test_epoch_and_splice.py::test_a_list_that_is_answered_by_sse_after_an_eviction_is_asked_for_once",
         "rules/test_epoch_and_splice.py::test_a_log_that_was_tagged_when_it_was_sent_pins_nothing",
+        "rules/test_epoch_and_splice.py::test_a_notice_of_the_proxys_own_is_no_event_of_the_new_run",
         "core/test_session_epoch.py::test_an_answer_of_another_epoch_with_nothing_before_it_is_one_execution",
         "core/test_session_epoch.py::test_an_answer_of_another_epoch_after_an_event_is_a_splice",
         "core/test_session_epoch.py::test_a_first_message_that_is_no_answer_and_states_another_epoch",

@@ -79,6 +79,24 @@ def test_a_log_that_was_tagged_when_it_was_sent_pins_nothing() -> None:
     assert exchange.answer["result"]["run"] == 2
 
 
+def test_a_notice_of_the_proxys_own_is_no_event_of_the_new_run() -> None:
+    """Another session was made before the second run went up: its answer alone is one execution (R2)."""
+    play = opened(epoch=1, has_logging=True)
+    exchange, post = call(play)
+    play.send(post, event(progress(post.token, 1, 1)))
+    play.cut(post)
+    play.heal(epoch=2)
+    again = play.leg("tools/call")
+    play.open(again)
+
+    play.send(again, event(result(again.id, {"run": 2}, 3)))
+
+    assert exchange.answer["result"]["run"] == 2
+    assert exchange.answer["result"]["_meta"][MARK]["discarded_events"] == 1
+    assert play.facts(Drifted) == [Drifted(3)]
+    assert play.runs == 2
+
+
 def test_another_call_re_creates_the_session_under_an_open_connection() -> None:
     """The trace: nothing is known of the connection that could tell (R3)."""
     play = opened(epoch=1)

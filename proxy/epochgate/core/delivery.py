@@ -165,6 +165,7 @@ def deliver_message(session: Session, stream: Stream, data: bytes) -> None:
     """`deliver` for one message of the proxy's own making."""
     ensure_room(session, stream)
     deliver(session, stream, sse.message(data, stream.numbering.next_cursor), 1)
+    stream.relayed -= 1  # nothing of the server's run (R2)
 
 
 def _keep_within_limits(session: Session, stream: Stream) -> None:
