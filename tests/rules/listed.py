@@ -226,6 +226,7 @@ LISTED: dict[str, tuple[str, ...]] = {
     ),
     "R23": (
         "rules/test_durability.py::test_a_taker_whose_resume_meets_409_tries_again",
+        "rules/test_heal.py::test_only_resumes_in_a_row_without_a_message_are_counted",
         "rules/test_heal.py::test_a_server_that_is_restarted_in_the_meantime_is_waited_for",
         "core/test_session_restart.py::test_at_the_deadline_a_busy_or_unreachable_server_is_a_restart",
         "core/test_session_upstream_leg.py::test_a_busy_server_is_asked_again",

@@ -88,7 +88,7 @@ def _provable(stream: Stream) -> Provable:
 
 def _strike(session: Session, stream: Stream, *, is_announced: bool) -> Strikes:
     """A resume that brought no new message counts; announced polls bring none by design (R4)."""
-    if stream.up is not Up.PROVING or is_announced:
+    if stream.up is not Up.PROVING or is_announced or stream.is_resume_counted:
         return Strikes.LEFT
     stream.strikes += 1
     if stream.strikes < session.policy.max_resumes_without_message:
