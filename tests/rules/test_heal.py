@@ -1,15 +1,14 @@
-"""The traces of R18 to R23: what a heal touches, when there is one, and what is waited for instead."""
+"""The traces of R18 to R21: what a heal touches, and when there is one."""
 
 from __future__ import annotations
 
 import pytest
 
-from epochgate.core.events import LegEnd
 from epochgate.core.policy import SessionLoss
 from epochgate.core.states import SessionState
 from tests.core.messages import Json, ask, cancel, event, progress, result
 from tests.core.playbook import MARK, Play, opened, quiet
-from tests.core.scenes import broken, learn_tools, open_call, rerun, resume
+from tests.core.scenes import broken, learn_tools, open_call, rerun
 from tests.core.sides import Exchange, Upstream
 
 DESTRUCTIVE = {"destructiveHint": True}
@@ -185,86 +184,3 @@ def test_a_reset_of_a_call_that_is_not_sent_again_costs_no_session() -> None:
     assert play.session.state is SessionState.LIVE
     play.call("look", id=6)
     assert play.leg("tools/call").session_id == b"up-1"
-
-
-# --- R22: silence -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("method", "runs"), [("elicitation/create", 1), ("roots/list", 2)])
-def test_an_answer_that_a_re_created_session_swallowed_is_no_silence_for_ever(method: str, runs: int) -> None:
-    """The trace: a question, an eviction; the answer is taken with 202 by the new session (R22)."""
-    play = opened(epoch=7)
-    exchange = play.call()
-    leg = play.leg("tools/call")
-    play.open(leg)
-    play.send(leg, event(ask(0, method, epoch=7)))
-    play.post(result(0))
-    play.accept(play.leg("answer"))
-    play.advance(60.5)
-    ping = play.leg("ping")
-    play.answer(ping, result(ping.id, {}, 8))
-
-    assert play.reasons == ["epoch_mismatch"]
-    if runs == 2:
-        play.heal(epoch=8)
-        again = play.leg("tools/call")
-        play.answer(again, result(again.id, epoch=8))
-    assert ("result" in exchange.answer) is (runs == 2)
-    assert play.runs == runs
-
-
-def test_without_epochs_a_silent_server_is_asked_each_minute_and_given_up_at_the_limit() -> None:
-    """The trace, where nothing shows that the session is another: an error, in the end (R22)."""
-    play = opened(max_silence_s=3_600.0)
-    exchange, leg = asking(play)
-    play.post(result(0))
-    play.accept(play.leg("answer"))
-    began = play.now
-    while leg.is_open:
-        play.advance(30)
-        if play.has_leg("ping"):
-            play.answer(play.leg("ping"), result(play.leg("ping").id, {}))
-
-    assert 3_600 <= play.now - began <= 3_720
-    assert 50 <= len(play.sent("ping")) <= 60
-    assert exchange.answer["error"]["data"]["reason"] == "upstream_silent"
-    assert play.runs == 1
-
-
-# --- R23: refusals that pass, and resumes that bring nothing ----------------------------------------
-
-
-def test_only_resumes_in_a_row_without_a_message_are_counted() -> None:
-    """One that brought a message is not the first of three (R23)."""
-    play, exchange = broken()
-    post = play.sent("tools/call")[0]
-    first = resume(play, (progress(post.token, 4, 7), 5))
-    play.cut(first)
-    for _ in range(2):
-        empty = play.leg("GET")
-        play.open(empty)
-        play.end(empty, LegEnd.CLEAN)
-        play.advance(1)
-    assert not play.reasons
-
-    resume(play, (result(post.id, epoch=7), 6))
-
-    assert exchange.answer["id"] == 5
-    assert play.runs == 1
-
-
-def test_a_server_that_is_restarted_in_the_meantime_is_waited_for() -> None:
-    """The trace: refused, 503, 409, and then it goes on where it was (R23)."""
-    play, exchange = broken()
-    post = play.sent("tools/call")[0]
-    play.unreachable(play.leg("GET"))
-    play.advance(1)
-    for status in (503, 409, 429, 502, 504):
-        play.refuse(play.leg("GET"), status)
-        play.advance(1)
-
-    resume(play, (result(post.id, epoch=7), 5))
-
-    assert exchange.answer["id"] == 5
-    assert play.runs == 1
-    assert not play.reasons

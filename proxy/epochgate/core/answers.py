@@ -157,7 +157,9 @@ def read(session: Session, stream: Stream, data: bytes) -> None:
     """Body bytes on a stream's leg."""
     answer = stream.answer
     assert answer is not None
-    stream.last_read_at = session.now
+    stream.last_byte_at = session.now
+    if not data.startswith(b":") or b"data" in data:  # comments show nothing to be at work (R22)
+        stream.last_read_at = session.now
     if answer.is_sse:
         block = stream.framer.feed(data)
         if stream.passing is not None:

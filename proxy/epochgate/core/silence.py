@@ -64,16 +64,23 @@ def probe(session: Session, stream: Stream) -> None:
 
 
 def _judge_ping(session: Session, stream: Stream, outcome: Outcome) -> None:
-    if outcome.status is None or outcome.end is LegEnd.SILENT:
+    is_unanswered = outcome.status is None or outcome.end is LegEnd.SILENT
+    if is_unanswered and not _is_kept_alive(session, stream):
         breaks.leg_is_broken(session, stream)
         return
-    if classify.is_session_gone(session.policy, outcome.status, outcome.body):
+    if outcome.status is not None and classify.is_session_gone(session.policy, outcome.status, outcome.body):
         restarting.restart(session, stream, OUTSIDE["session_gone"], [])
         return
     if states_other_epoch(session, stream, outcome):
         restarting.restart(session, stream, _OTHER_EPOCH, [])
         return
     session.set_timer(Timer.SILENCE, stream.handle, session.policy.silence_s)
+
+
+def _is_kept_alive(session: Session, stream: Stream) -> bool:
+    """Whether comments come on the leg: it is not broken, and the server answers one after the other."""
+    has_comments = stream.last_byte_at > stream.last_read_at
+    return has_comments and session.now - stream.last_byte_at < session.policy.silence_s
 
 
 def states_other_epoch(session: Session, stream: Stream, outcome: Outcome) -> bool:

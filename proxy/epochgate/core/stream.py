@@ -166,6 +166,7 @@ class Stream:
         "journal",
         "kind",
         "last_attached_at",
+        "last_byte_at",
         "last_read_at",
         "last_write_at",
         "leg",
@@ -222,7 +223,8 @@ class Stream:
         self.attempts = 0
         self.failing_since: float | None = None
         self.sent_at = 0.0
-        self.last_read_at = 0.0
+        self.last_read_at = 0.0  # when anything but a comment came
+        self.last_byte_at = 0.0
         self.last_attached_at = float("-inf")  # when a GET took the standalone stream over (R35)
 
         self.client = ClientHalf.UNBORN
