@@ -8,7 +8,7 @@ from epochgate.core.policy import SessionLoss
 from epochgate.core.states import SessionState
 from tests.core.messages import Json, ask, cancel, event, progress, result
 from tests.core.playbook import MARK, Play, opened, quiet
-from tests.core.scenes import broken, learn_tools, open_call, rerun
+from tests.core.scenes import broken, learn_tools, listening, open_call, rerun
 from tests.core.sides import Exchange, Upstream
 
 DESTRUCTIVE = {"destructiveHint": True}
@@ -184,3 +184,20 @@ def test_a_reset_of_a_call_that_is_not_sent_again_costs_no_session() -> None:
     assert play.session.state is SessionState.LIVE
     play.call("look", id=6)
     assert play.leg("tools/call").session_id == b"up-1"
+
+
+def test_a_gap_of_the_standalone_stream_is_one_however_often_it_was_tried_to_reopen() -> None:
+    """It is counted when the stream is there again (R21)."""
+    play, _, leg = listening()
+    play.cut(leg)
+    for _ in range(4):
+        play.advance(31)
+        leg = play.leg("GET")
+        play.unreachable(leg)
+    play.advance(31)
+    assert play.counted == []
+
+    play.open(play.leg("GET"))
+
+    assert play.counted == ["standalone_gaps"]
+    assert not play.has_leg("initialize")

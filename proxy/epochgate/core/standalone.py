@@ -89,7 +89,6 @@ def _send(session: Session, stream: Stream) -> None:
 def reopen(session: Session, stream: Stream) -> None:
     """The back-off is over; reopen in the same generation unless a heal has taken it along."""
     if stream.up is Up.VOID and stream is session.standalone and not stream.generation.is_gone:
-        session.do(Counted("standalone_gaps"))
         stream.is_reopened = True
         _send(session, stream)
 
@@ -119,6 +118,8 @@ def answered(session: Session, stream: Stream) -> None:
     answer.is_sse = True
     restarting.accept(session, stream.head)
     session.move_stream(stream, UpInput.STREAM_OPENED)
+    if stream.attempts:
+        session.do(Counted("standalone_gaps"))  # nothing proves what came in between
     stream.attempts = 0
     if stream.client is ClientHalf.UNBORN:
         headers = delivery.client_headers(session, answer.headers)
