@@ -38,6 +38,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "guarantees/test_g7_loud.py::test_a_poll_of_a_server_without_epochs_is_marked_and_counted_apart",
     ),
     "R5": (
+        "rules/test_epoch_and_splice.py::test_a_notice_that_was_not_read_is_given_again_before_the_run_that_came_to_be",
         "core/test_session_notices.py::test_the_notice_comes_first_on_that_stream",
         "core/test_session_notices.py::test_without_a_way_to_tell_only_questions_and_the_marked_answer_are_relayed",
         "core/test_session_notices.py::test_a_call_that_showed_nothing_yet_needs_no_notice",

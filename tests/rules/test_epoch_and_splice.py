@@ -9,7 +9,7 @@ from epochgate.core.events import LegEnd
 from epochgate.core.policy import Stamps
 from tests.core.messages import Json, ask, event, log, progress, request, result, retry
 from tests.core.playbook import JSON, MARK, Play, opened
-from tests.core.scenes import broken, call, drift, resume
+from tests.core.scenes import broken, call, drift, open_call, resume
 from tests.core.sides import Exchange, Upstream
 
 # --- R1: a stream belongs for life to the generation of its POST ------------------------------------
@@ -148,6 +148,33 @@ def test_a_server_that_asks_for_a_minute_gets_it() -> None:
     assert exchange.answer["id"] == 5
     assert play.runs == 1
     assert not play.reasons
+
+
+# --- R5: notices ------------------------------------------------------------------------------------
+
+
+def test_a_notice_that_was_not_read_is_given_again_before_the_run_that_came_to_be() -> None:
+    """The second run never went up and its client left; progress of the third needs a notice (R5)."""
+    play = opened(has_logging=True)
+    exchange, leg = open_call(play)
+    at_1 = exchange.last_id
+    play.cut(leg)
+    play.heal()
+    play.leave(exchange)
+    while play.has_leg("tools/call"):
+        play.unreachable(play.leg("tools/call"))
+        play.advance(1)
+
+    second = play.get(at_1)
+    play.heal(b"up-3")
+    again = play.leg("tools/call")
+    play.open(again)
+    play.send(again, event(progress(again.token, 2)), event(result(again.id)))
+
+    notice, step, answer = second.messages
+    assert notice["params"]["data"]["discarded_events"] == 1
+    assert step["params"]["progress"] == 2
+    assert answer["result"]["_meta"][MARK]["reissued"] is True
 
 
 # --- R6, R7: what proves a message on a resumed leg -------------------------------------------------

@@ -163,13 +163,19 @@ def _hand_over(session: Session, stream: Stream, successor: Stream) -> None:
     stream.move_client(ClientInput.FINISHED)
     delivery.watch(session, successor)
     delivery.tell_given_up(session, stream, successor)
-    if successor.restart is stream.restart:
-        return  # it did not run: what was told of an earlier run still holds
-    assert successor.restart is not None
+    _tell_of_restart(session, stream, successor)
+
+
+def _tell_of_restart(session: Session, stream: Stream, successor: Stream) -> None:
+    """The notice comes before anything of the new run; who cannot be told gets little of it (R5)."""
+    is_told_of = successor.restart is stream.restart  # it did not run, and another did before it
+    is_read = stream.journal.written_to == stream.numbering.next_position
+    if successor.restart is None or (is_told_of and is_read):
+        return
     if can_notify(session):
         delivery.deliver_message(session, successor, notice(successor.restart))
     else:
-        successor.is_mute = stream.is_mute or stream.relayed > 0
+        successor.is_mute = stream.is_mute or stream.relayed > 0 or is_told_of
 
 
 def can_notify(session: Session) -> bool:
