@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from epochgate.core.events import LegEnd
 from epochgate.core.policy import SessionLoss
 from epochgate.core.states import SessionState
-from tests.core.messages import Json, ask, cancel, event, progress, result
+from tests.core.messages import Json, ask, cancel, event, log, progress, result, retry
 from tests.core.playbook import MARK, Play, opened, quiet
-from tests.core.scenes import broken, learn_tools, listening, open_call, rerun
+from tests.core.scenes import broken, learn_tools, listening, open_call, rerun, say, texts
 from tests.core.sides import Exchange, Upstream
 
 DESTRUCTIVE = {"destructiveHint": True}
@@ -184,6 +185,28 @@ def test_a_reset_of_a_call_that_is_not_sent_again_costs_no_session() -> None:
     assert play.session.state is SessionState.LIVE
     play.call("look", id=6)
     assert play.leg("tools/call").session_id == b"up-1"
+
+
+@pytest.mark.parametrize("how", [LegEnd.BROKEN, LegEnd.CLEAN])
+@pytest.mark.parametrize("header", [None, b"e1"])
+def test_a_standalone_stream_of_which_nothing_could_be_proven_is_reopened(
+    header: bytes | None, how: LegEnd
+) -> None:
+    """Resumed, or rejoined after a poll, it would be mute: a message would have to state the epoch
+    (R6, R21)."""
+    play, exchange, leg = listening(epoch_header=header)
+    play.send(leg, event(log("a"), 1), retry(100))
+    play.end(leg, how)
+    play.advance(2)
+
+    again = play.leg("GET")
+    assert again.last_event_id is None
+    play.open(again, () if header is None else ((b"Mcp-Session-Epoch", header),))
+    say(play, again, "b")
+
+    assert texts(exchange) == ["a", "b"]
+    assert play.counted == ["standalone_gaps"]
+    assert play.dropped == []
 
 
 def test_a_gap_of_the_standalone_stream_is_one_however_often_it_was_tried_to_reopen() -> None:

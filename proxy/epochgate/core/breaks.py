@@ -80,6 +80,8 @@ def _owed(stream: Stream) -> Owed:
 
 
 def _provable(stream: Stream) -> Provable:
+    if not stream.is_request and not stream.generation.epoch.is_in_messages:
+        return Provable.NOTHING  # a resumed one would be mute: nothing on it carries a stamp (R6)
     has_id = stream.ids.last is not None and stream.can_be_resumed_safely
     if stream.generation.epoch.is_captured:
         return Provable.EPOCH_AND_ID if has_id else Provable.EPOCH_ONLY

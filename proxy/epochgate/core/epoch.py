@@ -32,7 +32,12 @@ class Epoch:
     is_captured: bool = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "is_captured", _is_usable(self.meta) or _is_usable(self.header))
+        object.__setattr__(self, "is_captured", self.is_in_messages or _is_usable(self.header))
+
+    @property
+    def is_in_messages(self) -> bool:
+        """Whether messages state it, so that one without a stamp can be proven (R6)."""
+        return _is_usable(self.meta)
 
 
 def compare(captured: Epoch, meta: bytes | None, header: bytes | None) -> Match:
