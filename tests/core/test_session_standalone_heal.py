@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.core.messages import ask, event, log, request, result
-from tests.core.playbook import quiet
-from tests.core.scenes import listening, say, texts
+from tests.core.messages import ask, event, initialize_answer, log, request, result
+from tests.core.playbook import JSON, opened, quiet
+from tests.core.scenes import UP_2, listening, say, texts
 
 
 def test_a_lost_session_is_healed_while_somebody_listens() -> None:
@@ -126,6 +126,74 @@ def test_a_get_during_a_heal_is_primed_at_once_and_served_after_it() -> None:
     play.open(new)
     say(play, new, "x")
     assert "x" in texts(second)
+
+
+def test_a_first_get_during_a_heal_is_answered_at_once_and_served_after_it() -> None:
+    play = opened()
+    play.call(token=1)
+    call = play.leg("tools/call")
+    play.open(call)
+    play.cut(call)
+
+    exchange = play.get()
+
+    assert exchange.status == 200
+    assert not play.has_leg("GET")
+    play.heal()
+    new = play.leg("GET")
+    assert new.session_id == b"up-2"
+    play.open(new)
+    say(play, new, "x")
+    assert texts(exchange) == ["notifications/tools/list_changed", "x"]
+
+
+def test_a_first_get_in_a_parked_session_has_it_healed() -> None:
+    """R27: the next caller tries again."""
+    play = opened(epoch=7, heal_deadline_s=2.0)
+    call = play.call(token=1)
+    play.refuse(play.leg("tools/call"), 404)
+    play.refuse(play.leg("ping"), 404)
+    while call.status is None:
+        play.unreachable(play.leg("initialize"))
+        play.advance(2)
+    assert play.heals == [("session_gone", "parked")]
+
+    exchange = play.get()
+
+    assert exchange.status == 200
+    play.heal()
+    assert play.leg("GET").session_id == b"up-2"
+    assert exchange.is_open
+
+
+def test_a_first_get_that_finds_the_session_gone_is_answered_at_once_and_served_after_the_heal() -> None:
+    play = opened()
+    exchange = play.get()
+
+    play.refuse(play.leg("GET"), 404)
+
+    assert exchange.status == 200
+    play.heal()
+    new = play.leg("GET")
+    assert new.session_id == b"up-2"
+    play.open(new)
+    say(play, new, "x")
+    assert texts(exchange) == ["notifications/tools/list_changed", "x"]
+
+
+def test_a_cursor_of_the_standalone_stream_of_a_lost_session_is_told_that_it_is_gone() -> None:
+    play, exchange, leg = listening(epoch=7)
+    play.send(leg, event(log("a", 7), 1))
+    play.cut(leg)
+    play.refuse(play.leg("GET"), 404)
+    again = play.leg("initialize")
+    play.answer(again, initialize_answer(again.id, capabilities={}), headers=(*JSON, UP_2))
+    assert play.heals == [("session_gone", "incompatible")]
+
+    late = play.get(exchange.last_id)
+    play.refuse(play.leg("GET"), 404)
+
+    assert late.status == 404
 
 
 def test_a_loss_of_the_old_generation_opens_it_in_the_current_one() -> None:

@@ -27,12 +27,18 @@ _LAST_BACKOFF_S = 30.0
 
 
 def open_for(session: Session, exchange: int, head: RequestHead) -> None:
-    """A GET without a cursor, and nothing held: ask the server."""
+    """A GET without a cursor, and nothing held: ask the server, or answer at once and ask the session
+    that a heal makes."""
     stream = session.new_stream(Kind.STANDALONE, head)
     stream.exchange = exchange
     session.exchanges[exchange] = stream
     session.standalone = stream
-    _send(session, stream)
+    if session.state not in (SessionState.HEALING, SessionState.PARKED):
+        _send(session, stream)
+        return
+    delivery.open_sse(session, stream, clientleg.sse_headers(session))
+    session.move_stream(stream, UpInput.RESTARTED)
+    _heal_for(session, stream)
 
 
 def replace_waiting(session: Session, stream: Stream, exchange: int, head: RequestHead) -> None:
@@ -134,9 +140,9 @@ def refused(session: Session, stream: Stream, end: LegEnd) -> None:
         return
     shape = classify.shape(session.policy, answer.status, answer.headers, answer.body)
     is_accepted = stream.head.fingerprint in session.accepted
-    if shape is Shape.GONE and is_accepted:
-        if stream.client is ClientHalf.UNBORN and stream.exchange is not None:
-            # As a GET during a heal: answered at once, served after the commit.
+    is_new = stream.client is ClientHalf.UNBORN
+    if shape is Shape.GONE and is_accepted and not (is_new and session.state is SessionState.LOST):
+        if is_new:  # there is a heal to wait for, and a status line is due
             delivery.open_sse(session, stream, clientleg.sse_headers(session))
         restarting.restart(session, stream, OUTSIDE["session_gone"], [])
         return

@@ -102,6 +102,7 @@ _RUNNING = (_U.WAITING, _U.SENT, _U.OPEN, _U.OPAQUE, _U.RETRY, _U.PROVING, _U.PO
 _ENDED = (_U.ANSWERED, _U.FAILED, _U.CANCELLED, _U.SUPERSEDED)
 UPSTREAM: Mapping[tuple[Up, UpInput], Up] = {
     (_U.WAITING, _N.SENT): _U.SENT,
+    (_U.WAITING, _N.RESTARTED): _U.VOID,  # a standalone stream that a heal will open
     (_U.SENT, _N.SENT): _U.SENT,  # retried in its own generation, no byte had been written
     (_U.SENT, _N.STREAM_OPENED): _U.OPEN,
     (_U.SENT, _N.PASSED_ON): _U.OPAQUE,
