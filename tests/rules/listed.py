@@ -106,6 +106,9 @@ LISTED: dict[str, tuple[str, ...]] = {
     ),
     "R12": (
         "rules/test_cursor_and_journal.py::test_what_two_old_generations_journalled_comes_before_what_is_new",
+        "rules/test_standalone.py::test_a_get_whose_session_cannot_be_had_again_ends",
+        "rules/test_standalone.py::test_a_get_that_a_heal_overtook_goes_on_in_the_new_session",
+        "rules/test_standalone.py::test_a_stream_that_is_answered_before_the_commit_is_that_of_the_new_session",
         "core/test_session_standalone.py::test_a_get_without_a_cursor_gets_what_no_leg_was_given_and_then_live",
         "core/test_session_standalone_heal.py::test_after_a_heal_what_the_old_one_journalled_comes_first",
         "core/test_session_standalone_heal.py::test_a_plain_get_after_a_heal_gets_it_too",
@@ -244,6 +247,11 @@ LISTED: dict[str, tuple[str, ...]] = {
         "guarantees/test_g1_resumed.py::test_a_server_that_is_busy_is_asked_again",
         "guarantees/test_g1_no_splice.py::test_a_server_that_stays_busy_is_given_up_at_the_deadline",
     ),
+    "R24": (
+        "rules/test_standalone.py::test_a_stream_that_is_answered_before_the_commit_is_that_of_the_new_session",
+    ),
+    "R26": ("rules/test_standalone.py::test_a_get_that_a_heal_overtook_goes_on_in_the_new_session",),
+    "R27": ("rules/test_standalone.py::test_a_get_whose_session_cannot_be_had_again_ends",),
     "R29": (
         "rules/test_durability.py::test_a_cancel_that_is_not_durable_yet_keeps_its_call_from_being_run_again",
         "core/test_session_cancel.py::test_a_cancel_is_mapped_to_the_stamp_and_durable_before_its_202",

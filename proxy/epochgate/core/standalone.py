@@ -130,6 +130,9 @@ def answered(session: Session, stream: Stream) -> None:
     if stream.client is ClientHalf.UNBORN:
         headers = delivery.client_headers(session, answer.headers)
         delivery.open_sse(session, stream, headers, answer.reason)
+    has_moved_on = stream.generation.number < session.current.number
+    if has_moved_on and stream.generation.upstream_id != session.current.upstream_id:
+        move_to(session, session.current)  # a heal overtook the GET
 
 
 def refused(session: Session, stream: Stream, end: LegEnd) -> None:
