@@ -1,0 +1,80 @@
+"""The trace of R9: an event above `max_event_bytes` is passed on before all of it was seen."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from epochgate.core.events import LegEnd
+from tests.core.messages import Json, event, log, progress
+from tests.core.playbook import Play, opened
+from tests.core.scenes import call
+from tests.core.sides import Exchange, Upstream
+
+TEXT = "x" * 8_000
+
+
+def id_last(leg: Upstream) -> bytes:
+    """Stamp and epoch come last, as the TypeScript SDK writes them."""
+    return event(json.dumps({"result": {"text": TEXT}, "jsonrpc": "2.0", "id": leg.id}).encode(), 8)
+
+
+def streaming(*, epoch: Json = None) -> tuple[Play, Exchange, Upstream]:
+    """A call on a leg that never broke, with one event relayed."""
+    play = opened(epoch=epoch, max_event_bytes=1_000)
+    exchange, leg = call(play)
+    play.send(leg, event(progress(leg.token, 1, epoch), 7))
+    return play, exchange, leg
+
+
+def pour(play: Play, leg: Upstream, data: bytes) -> None:
+    for at in range(0, len(data), 700):
+        if leg.is_open:
+            play.send(leg, data[at : at + 700])
+
+
+def test_a_large_answer_passes_as_it_comes_and_has_the_clients_id() -> None:
+    """A scanner that knows the top level finds the stamp, wherever it stands (R9)."""
+    play, exchange, leg = streaming()
+    raw = id_last(leg)
+    pour(play, leg, raw[:4_000])
+    assert exchange.body.count(b"x") > 2_000
+
+    pour(play, leg, raw[4_000:])
+
+    assert exchange.answer == {"result": {"text": TEXT}, "jsonrpc": "2.0", "id": 5}
+    assert not exchange.is_open
+    assert not play.reasons
+
+
+@pytest.mark.parametrize("how", [LegEnd.BROKEN, LegEnd.CLEAN])
+@pytest.mark.parametrize("left", [2, 40, 4_000])
+def test_what_broke_inside_a_large_event_never_looks_whole(how: LegEnd, left: int) -> None:
+    """The trace: the client holds half an event, and any end or event behind it would dispatch it (R9)."""
+    play, exchange, leg = streaming()
+    cursor = exchange.last_id
+    pour(play, leg, id_last(leg)[:-left])
+    play.end(leg, how)
+
+    assert exchange.is_aborted
+    assert exchange.answers == []
+    back = play.get(cursor)
+
+    assert back.status == 200
+    assert (back.answer["id"], back.answer["error"]["code"]) == (5, -32050)
+    assert play.runs == 1
+
+
+def test_nothing_of_a_large_event_is_passed_on_after_a_break() -> None:
+    """Its proof comes last: what was not proven is not shown (R9)."""
+    play, exchange, leg = streaming(epoch=7)
+    play.cut(leg)
+    resumed = play.leg("GET")
+    play.open(resumed)
+    before = exchange.body
+
+    pour(play, resumed, event(log(TEXT, 7), 8))
+
+    assert exchange.body == before
+    assert play.reasons == ["event_too_large"]
