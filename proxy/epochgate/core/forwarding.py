@@ -5,6 +5,7 @@ They never wait for a heal (R24), and the client is told 202 whatever becomes of
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from epochgate.core import (
@@ -17,9 +18,10 @@ from epochgate.core import (
     questions,
     restarting,
 )
-from epochgate.core.commands import Dropped, Respond
-from epochgate.core.events import PostArrived
+from epochgate.core.commands import Dropped, Respond, UpstreamFailed
+from epochgate.core.events import LegEnd, PostArrived
 from epochgate.core.generation import Generation, Question
+from epochgate.core.http import Headers
 from epochgate.core.inquiry import Outcome
 from epochgate.core.jsonrpc import Message
 from epochgate.core.records import CancelRecord
@@ -31,92 +33,140 @@ from epochgate.core.upward import headers_of_post
 if TYPE_CHECKING:
     from epochgate.core.session import Session
 
+_ROOTS_CHANGED = "notifications/roots/list_changed"
+_FAILURES = {LegEnd.NOT_SENT: "connect", LegEnd.SILENT: "headers_timeout"}
 
-def take_notification(session: Session, event: PostArrived, messages: tuple[Message, ...]) -> None:
-    note_notifications(session, event, messages)
-    cancel = next((message for message in messages if message.cancels is not None), None)
-    if cancel is not None and len(messages) == 1:
-        _take_cancel(session, event, cancel)
+
+@dataclass(slots=True)
+class Post:
+    """A POST that owes no answer. It is acknowledged when each of its messages was dealt with; what
+    the server refuses is passed on at once."""
+
+    event: PostArrived
+    left: int = 1
+    is_answered: bool = False
+
+    def answer(
+        self,
+        session: Session,
+        status: int = 202,
+        headers: Headers = (),
+        body: bytes = b"",
+        reason: bytes | None = None,
+    ) -> None:
+        self.left -= 1
+        if not self.is_answered and (status != 202 or not self.left):
+            self.is_answered = True
+            session.do(Respond(self.event.exchange, status, headers, body, reason))
+
+
+def take_notifications(session: Session, event: PostArrived, messages: tuple[Message, ...]) -> None:
+    """Notifications of a live session: cancels and progress go to the session that they concern (R29)."""
+    note_notifications(session, messages)
+    if len(messages) > 1 and all(message.cancels is None for message in messages):
+        forward(session, Post(event), session.current, event.raw)
         return
-    progress = messages[0]
-    question = session.question_tokens.get(progress.token) if progress.token is not None else None
-    if question is not None and len(messages) == 1:
-        _send_progress(session, event, progress, question)
-        return
-    forward(session, event, session.current, event.raw)
+    post = Post(event, len(messages))
+    for message in messages:
+        _take_notification(session, post, message)
 
 
-def note_notifications(session: Session, event: PostArrived, messages: tuple[Message, ...]) -> None:
+def _take_notification(session: Session, post: Post, message: Message) -> None:
+    question = session.question_tokens.get(message.token) if message.token is not None else None
+    if message.cancels is not None:
+        _take_cancel(session, post, message)
+    elif question is not None:
+        _send_progress(session, post, message, question)
+    else:
+        forward(session, post, session.current, message.raw)
+
+
+def acknowledge(session: Session, event: PostArrived, messages: tuple[Message, ...]) -> None:
+    """No server session is there to be told; a run that never broke can be cancelled all the same (R24)."""
+    note_notifications(session, messages)
+    cancels = [message for message in messages if message.cancels is not None]
+    post = Post(event, max(len(cancels), 1))
+    for message in cancels:
+        _take_cancel(session, post, message)
+    if not cancels:
+        post.answer(session)
+
+
+def note_notifications(session: Session, messages: tuple[Message, ...]) -> None:
     for message in messages:
         if message.method == "notifications/initialized":
             session.has_initialized = True
-        if session.state is SessionState.LIVE:
-            continue
-        if message.cancels is not None:
-            _cancel(session, message)
-        if message.method == "notifications/roots/list_changed":
+        if message.method == _ROOTS_CHANGED and session.state is not SessionState.LIVE:
             session.has_changed_roots = True
 
 
-def forward(session: Session, event: PostArrived, generation: Generation, raw: bytes) -> None:
-    """Send a POST that owes no answer; the client is told 202 whatever becomes of it (W4)."""
+def forward(session: Session, post: Post, generation: Generation, raw: bytes) -> None:
+    """Send what owes no answer; the client is told 202 whatever becomes of it (W4)."""
 
     def forwarded(outcome: Outcome) -> None:
-        _forwarded(session, event, generation, raw, outcome)
+        _forwarded(session, post, generation, raw, outcome)
 
-    headers = headers_of_post(event.head, generation)
-    legs.ask(session, b"POST", event.head, headers, raw, forwarded)
+    head = post.event.head
+    legs.ask(session, b"POST", head, headers_of_post(head, generation), raw, forwarded)
 
 
-def _forwarded(
-    session: Session, event: PostArrived, generation: Generation, raw: bytes, outcome: Outcome
-) -> None:
+def _forwarded(session: Session, post: Post, generation: Generation, raw: bytes, outcome: Outcome) -> None:
+    head, body = post.event.head, post.event.body
+    _count_failure(session, outcome)
     if outcome.is_accepted:
-        restarting.accept(session, event.head)
-    is_ours = event.head.fingerprint in session.accepted
+        restarting.accept(session, head)
+    is_ours = head.fingerprint in session.accepted
     is_gone = outcome.status is not None and classify.is_session_gone(
         session.policy, outcome.status, outcome.body
     )
-    if outcome.status is not None and (
-        outcome.is_unauthorized or (is_gone and not is_ours) or event.body is None
-    ):
+    if outcome.status is not None and (outcome.is_unauthorized or (is_gone and not is_ours) or body is None):
         headers = delivery.client_headers(session, outcome.headers)
-        session.do(Respond(event.exchange, outcome.status, headers, outcome.body, outcome.reason))
+        post.answer(session, outcome.status, headers, outcome.body, outcome.reason)
         return
     if is_gone:
-        restarting.check_affinity(
-            session,
-            generation,
-            event.head,
-            lambda: _forward_again(session, event, generation, raw),
-            lambda: restarting.lose(session, generation, "session_gone", event.head),
-        )
-    headers = delivery.client_headers(session, outcome.headers) if outcome.status == 202 else ()
-    session.do(Respond(event.exchange, 202, headers, b""))
+
+        def elsewhere() -> None:
+            """Another replica answered: once more, whatever comes of it (R26)."""
+            legs.ask(session, b"POST", head, headers_of_post(head, generation), raw, ending.nothing)
+
+        def gone() -> None:
+            if body is not None and any(message.method == _ROOTS_CHANGED for message in body.messages):
+                session.has_changed_roots = True  # the next session is told (R37)
+            restarting.lose(session, generation, "session_gone", head)
+
+        restarting.check_affinity(session, generation, head, elsewhere, gone)
+    post.answer(session, headers=_headers_of_202(session, outcome))
 
 
-def _forward_again(session: Session, event: PostArrived, generation: Generation, raw: bytes) -> None:
-    """Another replica answered: once more, whatever comes of it (R26)."""
-    headers = headers_of_post(event.head, generation)
-    legs.ask(session, b"POST", event.head, headers, raw, ending.nothing)
+def _headers_of_202(session: Session, outcome: Outcome) -> Headers:
+    return delivery.client_headers(session, outcome.headers) if outcome.status == 202 else ()
 
 
-def _send_progress(session: Session, event: PostArrived, message: Message, question: Question) -> None:
+def _count_failure(session: Session, outcome: Outcome) -> None:
+    """The client is told 202 all the same, so that this alone shows it (R37)."""
+    if outcome.status is None:
+        session.do(UpstreamFailed(_FAILURES.get(outcome.end, "reset")))
+
+
+def _send_progress(session: Session, post: Post, message: Message, question: Question) -> None:
     """Progress on an answer goes to the session that asked, under the token it gave (R19)."""
     if questions.is_void(question):
         session.do(Dropped("stale_answer"))
-        session.do(Respond(event.exchange, 202, (), b""))
+        post.answer(session)
         return
     is_same = message.token == question.server_token or not message.is_rewritable
-    raw = event.raw if is_same else jsonrpc.rewrite(message, token=question.server_token)
-    forward(session, event, question.generation, raw)
+    raw = message.raw if is_same else jsonrpc.rewrite(message, token=question.server_token)
+    forward(session, post, question.generation, raw)
 
 
-def _take_cancel(session: Session, event: PostArrived, message: Message) -> None:
+def _take_cancel(session: Session, post: Post, message: Message) -> None:
     """Mapped to the newest stamp in flight, remembered, and acknowledged once that is durable (R29)."""
     found = _cancel(session, message)
     if found is None:
-        forward(session, event, session.current, event.raw)
+        if session.state is SessionState.LIVE:
+            forward(session, post, session.current, message.raw)
+        else:
+            post.answer(session)
         return
     stream, owed = found
     record = CancelRecord(session.visible_id, stream.handle, owed.id)
@@ -124,9 +174,9 @@ def _take_cancel(session: Session, event: PostArrived, message: Message) -> None
     def recorded() -> None:
         was_sent = stream.leg is not None or stream.up in (Up.RETRY, Up.POLL)
         if not was_sent or not message.is_rewritable:
-            session.do(Respond(event.exchange, 202, (), b""))
+            post.answer(session)
             return
-        forward(session, event, stream.generation, jsonrpc.rewrite(message, cancels=owed.stamp))
+        forward(session, post, stream.generation, jsonrpc.rewrite(message, cancels=owed.stamp))
 
     session.persist(record, recorded)
 
@@ -145,40 +195,55 @@ def _cancel(session: Session, message: Message) -> tuple[Stream, Owed] | None:
 
 
 def route_answers(session: Session, event: PostArrived, messages: tuple[Message, ...]) -> None:
-    """Answers go to the generation that asked; one to a void question goes no further (R18)."""
-    if len(messages) != 1:
-        forward(session, event, session.current, event.raw)
-        return
-    question = questions.find_asked(session, messages[0])
-    if question is None and session.state is SessionState.LIVE and (messages[0].id not in session.questions):
-        forward(session, event, session.current, event.raw)
+    """Answers go to the generation that asked, each on its own; one to a void question goes no
+    further (R18)."""
+    post = Post(event, len(messages))
+    for message in messages:
+        _route_answer(session, post, message)
+
+
+def _route_answer(session: Session, post: Post, message: Message) -> None:
+    question = questions.find_asked(session, message)
+    if question is None and session.state is SessionState.LIVE and message.id not in session.questions:
+        forward(session, post, session.current, message.raw)
         return
     if question is None or questions.is_void(question):
         session.do(Dropped("stale_answer"))
-        session.do(Respond(event.exchange, 202, (), b""))
+        post.answer(session)
         if question is not None and question.stream.is_request:
             questions.close(question)
             restarting.void_question(session, question.stream, is_session_gone=False)
         return
-    _send_answer(session, event, messages[0], question)
+    _send_answer(session, post, message, question)
 
 
-def _send_answer(session: Session, event: PostArrived, message: Message, question: Question) -> None:
+def _possible_askers(session: Session, question: Question) -> list[Stream]:
+    """Whose call may hang on the answer: on the standalone stream a question names none (R28)."""
+    if question.stream.is_request:
+        return [question.stream]
+    return [
+        one for one in session.streams.values() if one.generation is question.generation and not one.is_over
+    ]
+
+
+def _send_answer(session: Session, post: Post, message: Message, question: Question) -> None:
     questions.close(question)
     if question.method in ("elicitation/create", "sampling/createMessage"):
-        for owed in question.stream.owed:
-            owed.has_answered_question = True
-    raw = event.raw if message.id == question.server_id else jsonrpc.rewrite(message, id=question.server_id)
+        for stream in _possible_askers(session, question):
+            for owed in stream.owed:
+                owed.has_answered_question = True
+    is_same = message.id == question.server_id
+    raw = message.raw if is_same else jsonrpc.rewrite(message, id=question.server_id)
 
     def sent(outcome: Outcome) -> None:
+        _count_failure(session, outcome)
         if outcome.status is not None and classify.is_session_gone(
             session.policy, outcome.status, outcome.body
         ):
             restarting.void_question(session, question.stream, is_session_gone=True)
         elif outcome.status is None and question.stream.is_request and not question.stream.is_over:
             breaks.suspect(session, question.stream)
-        headers = delivery.client_headers(session, outcome.headers) if outcome.status == 202 else ()
-        session.do(Respond(event.exchange, 202, headers, b""))
+        post.answer(session, headers=_headers_of_202(session, outcome))
 
-    headers = headers_of_post(event.head, question.generation)
-    legs.ask(session, b"POST", event.head, headers, raw, sent)
+    head = post.event.head
+    legs.ask(session, b"POST", head, headers_of_post(head, question.generation), raw, sent)

@@ -47,7 +47,7 @@ def post_arrived(session: Session, event: PostArrived) -> None:
     session.touch()
     body = event.body
     if body is None:
-        forwarding.forward(session, event, session.current, event.raw)
+        forwarding.forward(session, forwarding.Post(event), session.current, event.raw)
         return
     requests = body.requests
     if session.state is SessionState.OPENING and session.opening is None and requests:
@@ -61,8 +61,7 @@ def post_arrived(session: Session, event: PostArrived) -> None:
                 Respond(event.exchange, 400, delivery.TEXT_HEADERS, b"the session is still being opened")
             )
         case Does.ACCEPT:
-            forwarding.note_notifications(session, event, body.messages)
-            session.do(Respond(event.exchange, 202, (), b""))
+            forwarding.acknowledge(session, event, body.messages)
         case Does.ROUTE:
             forwarding.route_answers(session, event, body.messages)
         case Does.REOPEN:
@@ -72,7 +71,7 @@ def post_arrived(session: Session, event: PostArrived) -> None:
         case Does.SEND if requests:
             _take_request(session, event, is_waiting=False)
         case _:
-            forwarding.take_notification(session, event, body.messages)
+            forwarding.take_notifications(session, event, body.messages)
 
 
 def _ask(body: jsonrpc.Body) -> ClientAsk:
