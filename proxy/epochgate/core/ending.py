@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from epochgate.core import (
+    classify,
     clientleg,
     delivery,
     http,
@@ -93,16 +94,27 @@ def delete_arrived(session: Session, event: DeleteArrived) -> None:
 
 def _deleted(session: Session, event: DeleteArrived, outcome: Outcome) -> None:
     status = outcome.status
-    if status is None or status >= 500:
-        status = 404  # it cannot be told, and the client is done with it
-    if not 200 <= status < 300 and status != 404:
+    if status is not None and outcome.is_accepted:
         headers = delivery.client_headers(session, outcome.headers)
-        session.do(Respond(event.exchange, status, headers, outcome.body, outcome.reason))
+        session.persist(EndRecord(session.visible_id), lambda: _ended(session, event, status, headers))
+    elif event.head.fingerprint in session.accepted and _is_done_with(session, outcome):
+        session.persist(EndRecord(session.visible_id), lambda: _ended(session, event, 200, ()))
+    else:
+        if status is None:
+            not_found(session, event.exchange)
+        else:
+            headers = delivery.client_headers(session, outcome.headers)
+            session.do(Respond(event.exchange, status, headers, outcome.body, outcome.reason))
         session.delete_refused()
-        return
-    answer = 200 if status == 404 else status
-    headers = () if status == 404 else delivery.client_headers(session, outcome.headers)
-    session.persist(EndRecord(session.visible_id), lambda: _ended(session, event, answer, headers))
+
+
+def _is_done_with(session: Session, outcome: Outcome) -> bool:
+    """The session is gone, or its server cannot be told: either way its client is done with it. Of a
+    stranger neither proves anything (R32)."""
+    status = outcome.status
+    if status is None or status == 404 or status >= 500:
+        return True
+    return classify.is_session_gone(session.policy, status, outcome.body)
 
 
 def _ended(session: Session, event: DeleteArrived, status: int, headers: Headers) -> None:

@@ -135,4 +135,5 @@ class Heal:
     new: Generation | None = None
     result_raw: bytes = b""
     changes: tuple[str, ...] = ()
+    is_initialized_told: bool = False  # to the new session, by the heal
     steps: list[RestoreStep] = field(default_factory=list)

@@ -148,8 +148,12 @@ def _send_initialized(session: Session, run: Heal, new: Generation) -> None:
         run.steps = list(heal.restore_steps(session.log_level, tuple(session.subscriptions), prelude))
         restoring.restore_next(session, run, new)
 
-    body = jsonrpc.notification("notifications/initialized", {})
-    legs.inquire(session, run.head, new, body, None, acknowledged)
+    run.is_initialized_told = True
+    legs.inquire(session, run.head, new, _initialized(), None, acknowledged)
+
+
+def _initialized() -> bytes:
+    return jsonrpc.notification("notifications/initialized", {})
 
 
 # --- committing -------------------------------------------------------------------------------------
@@ -175,6 +179,8 @@ def _committed(session: Session, run: Heal, old: Generation) -> None:
     session.move(SessionInput.COMMITTED)
     seconds = session.now - run.began_at
     session.do(HealEnded(run.trigger, "healed", session.current.number, seconds, run.changes))
+    if session.has_initialized and not run.is_initialized_told:  # it came while the commit was written
+        session.inquire(run.head, session.current, _initialized(), None, ending.nothing)
     streams = session.streams.values()
     waiting = [stream for stream in streams if stream.up is Up.WAITING and stream.is_durable]
     for stream in list(session.streams.values()):

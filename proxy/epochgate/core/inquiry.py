@@ -19,7 +19,8 @@ MAX_ANSWER_BYTES = 4 * 1024 * 1024  # a tools/list of thousands of tools; more i
 class Outcome(Value, frozen=True):
     """What came of an inquiry.
 
-    `status` is None when no answer's headers came; `message` the response to our id, if there is one.
+    `status` is None when no answer's headers came; `message` the response to our id, if there is one;
+    `was_asked`: the server asked something of the client before it.
     """
 
     status: int | None
@@ -28,6 +29,7 @@ class Outcome(Value, frozen=True):
     message: jsonrpc.Message | None
     end: LegEnd
     reason: bytes | None = None
+    was_asked: bool = False
 
     @property
     def is_accepted(self) -> bool:
@@ -50,6 +52,7 @@ class Inquiry:
     size: int = 0
     reason: bytes | None = None
     framer: sse.Framer | None = None
+    was_asked: bool = False
 
     def answered(self, status: int, headers: Headers, reason: bytes | None = None) -> None:
         self.status = status
@@ -71,6 +74,8 @@ class Inquiry:
             message = jsonrpc.read_message(event.data) if event.is_message and event.data else None
             if message is not None and self._is_ours(message):
                 return self._outcome(message, LegEnd.CLEAN)
+            if message is not None and message.kind is jsonrpc.Kind.REQUEST and message.method != "ping":
+                self.was_asked = True
         return None
 
     def ended(self, end: LegEnd) -> Outcome:
@@ -88,4 +93,6 @@ class Inquiry:
         )
 
     def _outcome(self, message: jsonrpc.Message | None, end: LegEnd) -> Outcome:
-        return Outcome(self.status, self.headers, b"".join(self.chunks), message, end, self.reason)
+        return Outcome(
+            self.status, self.headers, b"".join(self.chunks), message, end, self.reason, self.was_asked
+        )

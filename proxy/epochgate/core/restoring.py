@@ -38,8 +38,13 @@ def call_params(raw: bytes) -> dict[str, object]:
 
 
 def restore_next(session: Session, run: Heal, new: Generation) -> None:
+    """Put the next piece of state back; not while a DELETE is under way (R25)."""
+    if session.heal is not run:
+        return
     if not run.steps:
         _ask_for_tools(session, run, new)
+        return
+    if session.defer_while_deleting(lambda: restore_next(session, run, new)):
         return
     step = run.steps.pop(0)
     request_id = session.own_id()
@@ -49,6 +54,7 @@ def restore_next(session: Session, run: Heal, new: Generation) -> None:
             return
         message = outcome.message
         has_failed = message is None or message.kind is jsonrpc.Kind.ERROR or evidence.is_tool_error(message)
+        has_failed = has_failed or outcome.was_asked  # and nobody is there to be asked
         if has_failed and step.must_succeed:
             ending.end_upstream(session, new)
             healing.give_up(session, run, (f"{step.method} failed",))
