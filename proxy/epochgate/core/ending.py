@@ -101,7 +101,7 @@ def _deleted(session: Session, event: DeleteArrived, outcome: Outcome) -> None:
         session.persist(EndRecord(session.visible_id), lambda: _ended(session, event, 200, ()))
     else:
         if status is None:
-            not_found(session, event.exchange)
+            delivery.not_found(session, event.exchange)
         else:
             headers = delivery.client_headers(session, outcome.headers)
             session.do(Respond(event.exchange, status, headers, outcome.body, outcome.reason))

@@ -180,7 +180,7 @@ def _committed(session: Session, run: Heal, old: Generation) -> None:
     seconds = session.now - run.began_at
     session.do(HealEnded(run.trigger, "healed", session.current.number, seconds, run.changes))
     if session.has_initialized and not run.is_initialized_told:  # it came while the commit was written
-        session.inquire(run.head, session.current, _initialized(), None, ending.nothing)
+        legs.inquire(session, run.head, session.current, _initialized(), None, ending.nothing)
     streams = session.streams.values()
     waiting = [stream for stream in streams if stream.up is Up.WAITING and stream.is_durable]
     for stream in list(session.streams.values()):

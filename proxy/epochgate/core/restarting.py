@@ -303,11 +303,16 @@ def mark_drift(session: Session) -> None:
 
 def drift(session: Session, stream: Stream, readings: list[Reading]) -> None:
     """The session was re-created between two calls: the new object is a new generation (R1)."""
-    old = stream.generation
+    meta = next((reading.stated for reading in readings if reading.stated is not None), None)
+    take_over_drifted(session, stream.generation, epoch.Epoch(meta, stream.header_epoch))
+
+
+def take_over_drifted(session: Session, old: Generation, stated: epoch.Epoch) -> None:
+    """Go on in the session that was re-created under the upstream id of `old`."""
     if old is not session.current or session.state not in (SessionState.LIVE, SessionState.PARKED):
         return
-    meta = next((reading.stated for reading in readings if reading.stated is not None), old.epoch.meta)
-    header = stream.header_epoch if stream.header_epoch is not None else old.epoch.header
+    meta = stated.meta if stated.meta is not None else old.epoch.meta
+    header = stated.header if stated.header is not None else old.epoch.header
     session.add_generation(old.upstream_id, epoch.Epoch(meta, header))
     old.is_ended = True  # the id lives on in the new generation
     session.do(Drifted(session.current.number))

@@ -5,10 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from epochgate.core import clientleg, cursor, delivery, legs, restarting, sending, sse, standalone
-from epochgate.core.axes import CursorEvidence, Half, Names, Position
+from epochgate.core import (
+    clientleg,
+    cursor,
+    delivery,
+    epoch,
+    legs,
+    restarting,
+    sending,
+    silence,
+    sse,
+    standalone,
+)
+from epochgate.core.axes import CursorEvidence, Half, Match, Names, Position
 from epochgate.core.commands import AbortAnswer, Counted, EndAnswer, Judged, OpenAnswer, Respond, Write
 from epochgate.core.events import GetArrived
+from epochgate.core.generation import Generation
 from epochgate.core.http import Headers
 from epochgate.core.inquiry import Outcome
 from epochgate.core.states import ClientHalf, Up
@@ -30,6 +42,7 @@ def authorise(session: Session, event: GetArrived, then: Callable[[], None]) -> 
         then()
         return
     session.asking[event.exchange] = event
+    asked_in = session.current
 
     def asked(outcome: Outcome) -> None:
         session.clear_timer(Timer.ASK, event.exchange)
@@ -37,12 +50,20 @@ def authorise(session: Session, event: GetArrived, then: Callable[[], None]) -> 
             return  # the client left meanwhile
         if _is_acceptance(outcome):
             restarting.accept(session, event.head)
+            _note_drift(session, asked_in, outcome)
             then()
         else:
             _refuse(session, event, outcome)
 
     session.set_timer(Timer.ASK, event.exchange, ASK_S)
-    legs.ping(session, event.head, session.current, asked)
+    legs.ping(session, event.head, asked_in, asked)
+
+
+def _note_drift(session: Session, generation: Generation, outcome: Outcome) -> None:
+    """A ping can itself have re-created a session that its server had reaped (R32)."""
+    stated = silence.stated_by(session, outcome)
+    if epoch.compare(generation.epoch, *stated) is Match.DIFFERENT:
+        restarting.take_over_drifted(session, generation, epoch.Epoch(*stated))
 
 
 ASK_S = 1.5  # clients give a resume little more than two seconds

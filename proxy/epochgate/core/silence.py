@@ -71,7 +71,7 @@ def _judge_ping(session: Session, stream: Stream, outcome: Outcome) -> None:
     if outcome.status is not None and classify.is_session_gone(session.policy, outcome.status, outcome.body):
         restarting.restart(session, stream, OUTSIDE["session_gone"], [])
         return
-    if states_other_epoch(session, stream, outcome):
+    if epoch.compare(stream.generation.epoch, *stated_by(session, outcome)) is Match.DIFFERENT:
         restarting.restart(session, stream, _OTHER_EPOCH, [])
         return
     session.set_timer(Timer.SILENCE, stream.handle, session.policy.silence_s)
@@ -83,9 +83,9 @@ def _is_kept_alive(session: Session, stream: Stream) -> bool:
     return has_comments and session.now - stream.last_byte_at < session.policy.silence_s
 
 
-def states_other_epoch(session: Session, stream: Stream, outcome: Outcome) -> bool:
+def stated_by(session: Session, outcome: Outcome) -> tuple[bytes | None, bytes | None]:
+    """The epoch that the answer to a ping states in its message and in its header."""
     header = epoch.stated_in_headers(outcome.headers, session.policy.epoch_header)
-    meta = (
-        None if outcome.message is None else epoch.stated_in(outcome.message.raw, session.policy.epoch_keys)
-    )
-    return epoch.compare(stream.generation.epoch, meta, header) is Match.DIFFERENT
+    message = outcome.message
+    meta = None if message is None else epoch.stated_in(message.raw, session.policy.epoch_keys)
+    return meta, header
