@@ -156,7 +156,7 @@ def _claim(stream: Stream, message: Message) -> tuple[Claim, Owed | None]:
 def _claim_of_response(stream: Stream, message: Message) -> tuple[Claim, Owed | None]:
     if message.id is None or message.id == b"null":
         return Claim.IDLESS_ERROR, None
-    found = _find(stream.generation.stamps, message.id)
+    found = _find_unstamped(stream, message.id) or _find(stream.generation.stamps, message.id)
     if found is None:
         return (Claim.LATE if _is_retired(stream, message.id) else Claim.UNKNOWN_ANSWER), None
     if found.owed.state is OwedState.ANSWERED:
@@ -174,6 +174,14 @@ def _claim_of_progress(stream: Stream, token: bytes) -> tuple[Claim, Owed | None
     if found.owed.state is OwedState.ANSWERED and not is_task:
         return Claim.LATE, found.owed
     return (Claim.PROGRESS if found.stream is stream else Claim.ELSEWHERE_PROGRESS), found.owed
+
+
+def _find_unstamped(stream: Stream, id: bytes) -> Stamped | None:
+    """Of requests that went up under equal ids of their own, the leg tells which is answered (R33)."""
+    for owed in stream.owed:
+        if not owed.is_stamped and owed.id == id:
+            return Stamped(stream, owed)
+    return None
 
 
 def _is_retired(stream: Stream, text: bytes) -> bool:
