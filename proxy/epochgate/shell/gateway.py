@@ -193,15 +193,16 @@ class Gateway:
     def _open(self, exchange: Exchange) -> Driver:
         """A driver for the session that an `initialize` may open."""
         budget = Budget(self._policy.journal_session_bytes, self._journals)
-        path = exchange.target.partition(b"?")[0]
+        host = self._host(exchange)
+        place = _place(host, exchange.target)
         core = Session(
             self._policy,
             self._entropy,
             budget,
-            lambda known: (path, known) in self._sessions,
+            lambda known: (place, known) in self._sessions,
             is_volatile=self.store.is_volatile,
         )
-        driver = Driver(self, core, self._host(exchange))
+        driver = Driver(self, core, host)
         self._opening.add(driver)
         return driver
 
@@ -243,7 +244,7 @@ class Gateway:
         """The session has an id: requests that name it are its own from now on."""
         self._opening.discard(driver)
         self._make_room()
-        driver.key = (driver.core.target.partition(b"?")[0], visible_id)
+        driver.key = (_place(driver.host, driver.core.target), visible_id)
         self._sessions[driver.key] = driver
         if self._drain_until is not None:
             driver.feed(DrainBegun(self._drain_until))
@@ -271,7 +272,7 @@ class Gateway:
 
     def _key(self, exchange: Exchange, headers: Headers) -> tuple[bytes, bytes] | None:
         session_id = http.find(headers, http.SESSION_ID)
-        return None if session_id is None else (exchange.target.partition(b"?")[0], session_id)
+        return None if session_id is None else (_place(self._host(exchange), exchange.target), session_id)
 
     def _make_head(
         self, headers: Headers, target: bytes, peer: str, host: bytes, is_held: bool
@@ -303,6 +304,12 @@ class Gateway:
     def _forwarded(self, exchange: Exchange, headers: Headers) -> Headers:
         host = http.find(exchange.raw_headers, b"host") or b""
         return self._forwarding.apply(headers, exchange.peer, host)
+
+
+def _place(host: bytes | None, target: bytes) -> bytes:
+    """Where a session lives: the authority that the server is told, if not its own, and the path (W16)."""
+    path = target.partition(b"?")[0]
+    return path if host is None else host.lower() + path
 
 
 def _event(exchange: Exchange, head: RequestHead, body: Body | None) -> Event:
