@@ -21,6 +21,7 @@ from tests.core.sides import Upstream
 
 @pytest.mark.parametrize("how", [LegEnd.BROKEN, LegEnd.CLEAN])
 def test_equal_epoch_and_contiguous_ids_go_on_as_one_run(how: LegEnd) -> None:
+    """The headers of a resume have a limit (W6)."""
     play = opened(epoch=EPOCH)
     exchange = play.call(token=1)
     post = play.leg("tools/call")
@@ -41,6 +42,7 @@ def test_equal_epoch_and_contiguous_ids_go_on_as_one_run(how: LegEnd) -> None:
 
 
 def test_ids_that_are_not_comparable_do_not_stand_in_the_way() -> None:
+    """Nothing is concluded from them (R31)."""
     play, exchange = broken(ids=("f3a", "09c", "77b", "1d2"))
     post = play.sent("tools/call")[0]
     assert play.leg("GET").last_event_id == b"1d2"
@@ -52,7 +54,7 @@ def test_ids_that_are_not_comparable_do_not_stand_in_the_way() -> None:
 
 
 def test_the_last_event_again_is_dropped() -> None:
-    """R31: rmcp re-sends it."""
+    """Rmcp re-sends it (R31)."""
     play, exchange = broken()
     post = play.sent("tools/call")[0]
 
@@ -241,7 +243,7 @@ def test_a_new_message_begins_the_count_anew() -> None:
 
 
 def test_a_repeated_event_does_not_blind_the_judge_for_the_next_hole() -> None:
-    """R31."""
+    """Every id is last + 1 (R31)."""
     play, exchange = broken()
 
     _message((_step(3, EPOCH), 4), (_step(5, EPOCH), 6))(play, play.sent("tools/call")[0])

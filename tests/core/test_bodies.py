@@ -20,6 +20,7 @@ def begun(**settings: Json) -> tuple[Play, Exchange, Upstream]:
 
 
 def test_a_json_answer_is_sent_after_its_last_byte_came() -> None:
+    """A break before it falls under the policy (R34)."""
     play, exchange, leg = begun()
     raw = b'{"jsonrpc":"2.0","id":%d,"result":{}}' % leg.id
     play.feed(LegRead(leg.number, raw[:20]))
@@ -32,6 +33,7 @@ def test_a_json_answer_is_sent_after_its_last_byte_came() -> None:
 
 
 def test_a_json_answer_that_breaks_falls_under_the_policy() -> None:
+    """Nothing of it was written (R34)."""
     play, exchange, leg = begun()
     play.feed(LegRead(leg.number, b'{"jsonrpc":"2.0","id":'))
     play.cut(leg)
@@ -47,6 +49,7 @@ def test_a_json_answer_that_breaks_falls_under_the_policy() -> None:
 
 @pytest.mark.parametrize("is_id_last", [False, True])
 def test_an_answer_above_the_buffer_is_passed_on_with_its_id_put_back(is_id_last: bool) -> None:
+    """By a scanner that knows the top level (R34, R36)."""
     play, exchange, leg = begun(max_json_buffer_bytes=1_000)
     text = b'{"text":"' + b"x" * 5_000 + b'","id":%d}' % leg.id
     members = [b'"id":%d' % leg.id, b'"result":' + text]
@@ -65,7 +68,7 @@ def test_an_answer_above_the_buffer_is_passed_on_with_its_id_put_back(is_id_last
 
 
 def test_an_answer_above_the_buffer_that_breaks_is_aborted() -> None:
-    """G3's named exception: it must not look whole."""
+    """G3's named exception: it must not look whole (R34)."""
     play, exchange, leg = begun(max_json_buffer_bytes=1_000)
     play.feed(LegRead(leg.number, b'{"jsonrpc":"2.0","result":"' + b"x" * 5_000))
 
@@ -77,6 +80,7 @@ def test_an_answer_above_the_buffer_that_breaks_is_aborted() -> None:
 
 
 def test_a_json_answer_on_an_sse_leg_becomes_one_event() -> None:
+    """The leg is committed (R34)."""
     play = opened()
     exchange, leg = open_call(play)
     play.cut(leg)
@@ -92,6 +96,7 @@ def test_a_json_answer_on_an_sse_leg_becomes_one_event() -> None:
 
 @pytest.mark.parametrize("status", [400, 401, 403, 500, 503])
 def test_another_status_on_an_sse_leg_becomes_an_error_that_names_it(status: int) -> None:
+    """There is no second status line (R34)."""
     play = opened()
     exchange, leg = open_call(play)
     play.cut(leg)

@@ -39,10 +39,12 @@ def error(code: int, message: str) -> bytes:
     ],
 )
 def test_whether_the_session_is_gone(status: int, body: bytes, is_gone: bool) -> None:
+    """And "method not found" never is (R27, W5)."""
     assert classify.is_session_gone(Policy(), status, body) is is_gone
 
 
 def test_the_pattern_is_a_setting() -> None:
+    """Servers word it as they like (W5)."""
     policy = Policy(gone_pattern="unknown conversation")
 
     assert classify.is_session_gone(policy, 400, error(-32000, "Unknown Conversation"))
@@ -79,6 +81,7 @@ def test_the_shape_of_an_answer_to_a_resume(status: int, content_type: bytes, sh
 
 
 def test_a_refusal_that_says_the_session_is_gone_is_gone() -> None:
+    """On a resume too (W5)."""
     body = error(-32000, "No valid session ID provided")
 
     assert classify.shape(Policy(), 400, (), body) is Shape.GONE

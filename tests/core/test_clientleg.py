@@ -193,7 +193,7 @@ def test_a_cursor_of_another_session_is_refused_and_counted(text: bytes) -> None
 
 
 def test_of_two_legs_for_one_stream_the_newer_wins() -> None:
-    """R35: the older ends with the final chunk."""
+    """The older ends with the final chunk (R35)."""
     play, first, leg = running(2)
 
     second = play.get(cursor(first, 1))
@@ -214,7 +214,7 @@ def test_a_client_that_leaves_does_not_end_the_work() -> None:
 
 
 def test_a_client_that_was_given_no_id_cannot_return_and_harms_nothing() -> None:
-    """R34: G5 covers streams that gave the client an id."""
+    """G5 covers streams that gave the client an id (R34)."""
     play = opened()
     exchange = play.call()
     leg = play.leg("tools/call")

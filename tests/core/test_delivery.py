@@ -62,6 +62,7 @@ def test_what_was_delivered_goes_first_and_a_return_to_it_is_told() -> None:
 
 
 def test_an_idle_leg_is_kept_alive_between_events() -> None:
+    """Whole blocks, between whole events (W13)."""
     play, first, leg = running(1)
     before = first.body
 
@@ -75,7 +76,7 @@ def test_an_idle_leg_is_kept_alive_between_events() -> None:
 
 
 def test_java_gets_one_line_comments() -> None:
-    """W13: each blank line uses up one of its demand units."""
+    """Each blank line uses up one of its demand units (W13)."""
     play = opened()
     play.client_headers = (*play.client_headers, (b"User-Agent", b"Java-http-client/21.0.2"))
     exchange = play.call(token=1)
@@ -88,7 +89,7 @@ def test_java_gets_one_line_comments() -> None:
 
 
 def test_a_process_that_goes_away_answers_what_is_owed() -> None:
-    """W8, W10: errors at the end of the drain, never a silent end."""
+    """Errors at the end of the drain, never a silent end (W8, W10)."""
     play, first, leg = running(1)
     second = play.call(id=6)
 
@@ -103,7 +104,7 @@ def test_a_process_that_goes_away_answers_what_is_owed() -> None:
 
 
 def test_java_gets_no_retry() -> None:
-    """W13: it is a stream error there."""
+    """It is a stream error there (W13)."""
     play = opened()
     play.client_headers = (*play.client_headers, (b"User-Agent", b"Java-http-client/21.0.2"))
     exchange = play.call(token=1)

@@ -21,6 +21,7 @@ from tests.core.scenes import (
 
 @pytest.mark.parametrize(("status", "told"), [(200, 200), (204, 204), (202, 202), (404, 200)])
 def test_delete_is_forwarded_and_ends_the_session(status: int, told: int) -> None:
+    """2xx and 404 end it, and owed requests get their error (R25)."""
     play = opened()
     running, leg = open_call(play)
     json_call = play.call("json", id=6)
@@ -42,6 +43,7 @@ def test_delete_is_forwarded_and_ends_the_session(status: int, told: int) -> Non
 
 @pytest.mark.parametrize("status", [401, 403, 405])
 def test_a_delete_that_is_refused_passes_and_keeps_the_session(status: int) -> None:
+    """401, 403 and 405 (R25)."""
     play = opened()
     running, leg = open_call(play)
     exchange = play.delete()
@@ -53,7 +55,7 @@ def test_a_delete_that_is_refused_passes_and_keeps_the_session(status: int) -> N
 
 
 def test_streams_that_the_delete_ends_cleanly_are_neither_resumed_nor_healed() -> None:
-    """R25: the server closes them without a response before it answers the DELETE."""
+    """The server closes them without a response before it answers the DELETE (R25)."""
     play = opened(epoch=7)
     exchange = play.call(token=1)
     leg = play.leg("tools/call")
@@ -71,7 +73,7 @@ def test_streams_that_the_delete_ends_cleanly_are_neither_resumed_nor_healed() -
 
 
 def test_a_delete_during_a_heal_ends_the_session_that_is_being_made_too() -> None:
-    """R25: no hidden run in an orphan session."""
+    """No hidden run in an orphan session (R25)."""
     play, exchange = lost()
     leg = play.leg("initialize")
     play.answer(leg, initialize_answer(leg.id), headers=(*JSON, (b"Mcp-Session-Id", b"up-2")))
@@ -88,7 +90,7 @@ def test_a_delete_during_a_heal_ends_the_session_that_is_being_made_too() -> Non
 
 
 def test_from_its_arrival_a_delete_stops_a_heal_from_running_anything_again() -> None:
-    """R25: heals and re-issues pause."""
+    """Heals and re-issues pause (R25)."""
     play, exchange = lost()
     play.delete()
     if play.has_leg("initialize"):
@@ -102,6 +104,7 @@ def test_from_its_arrival_a_delete_stops_a_heal_from_running_anything_again() ->
 
 
 def test_a_refused_delete_lets_the_heal_go_on() -> None:
+    """It paused (R25)."""
     play, exchange = lost()
     play.delete()
     if play.has_leg("initialize"):
@@ -116,7 +119,7 @@ def test_a_refused_delete_lets_the_heal_go_on() -> None:
 
 
 def test_every_live_upstream_session_is_ended() -> None:
-    """R25: the old one of a stream that never broke, too."""
+    """The old one of a stream that never broke, too (R25)."""
     play = opened()
     open_call(play, id=1)
     _, broken = open_call(play, id=2)

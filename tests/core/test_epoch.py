@@ -39,6 +39,7 @@ def test_only_the_named_places_state_an_epoch(raw: bytes, stated: bytes | None) 
 
 
 def test_a_forged_copy_inside_a_result_does_not_hide_the_true_one() -> None:
+    """Nor does it stand for it (W15)."""
     raw = b'{"result":{"structuredContent":{"session_epoch":1},"_meta":{"session_epoch":2}},"id":1}'
 
     assert epoch.stated_in(raw, KEYS) == b"2"

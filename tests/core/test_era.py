@@ -53,6 +53,7 @@ ANSWER = b'{"id":1,"result":{}}'
 def test_the_intake_of_a_request(
     method: bytes, headers: tuple[tuple[bytes, bytes], ...], body: bytes, is_known: bool, intake: Intake
 ) -> None:
+    """Arrays, responses and the handshake are never modern (W14)."""
     assert era.classify(method, headers, jsonrpc.read_body(body), is_known, era.STATELESS_REVISIONS) is intake
 
 
@@ -70,6 +71,7 @@ def test_a_known_session_is_never_taken_for_an_unknown_one() -> None:
 
 
 def test_only_a_single_message_of_a_stateless_revision_is_modern() -> None:
+    """The rest belongs to sessions (W14)."""
     modern = [shape for shape in SHAPES if era.decide(shape) is Intake.MODERN]
 
     assert {shape[:3] for shape in modern} == {

@@ -58,11 +58,13 @@ UNLEARNED = [
 
 @pytest.mark.parametrize(("before", "id", "step"), [*STEPPED, *UNLEARNED])
 def test_an_id_against_those_before_it(before: tuple[str, ...], id: str, step: IdStep) -> None:
+    """Comparable after three steps of one, always (R31)."""
     assert seen(*before).step(event(id)) is step
 
 
 @pytest.mark.parametrize("ids", [("1", "2", "3", "4"), ("x", "y"), ("7",)])
 def test_the_same_event_again_is_known_by_id_and_bytes(ids: tuple[str, ...]) -> None:
+    """Other bytes under it are a reset (R31)."""
     known = seen(*ids)
 
     for id in ids:

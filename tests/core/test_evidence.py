@@ -100,7 +100,7 @@ def test_a_header_does_not_stand_for_the_epoch_that_messages_state() -> None:
 
 
 def test_a_message_without_a_stamp_of_this_stream_on_a_resumed_leg_is_a_restart() -> None:
-    """R30, G2: even one of another call of the same generation."""
+    """Even one of another call of the same generation (R30); G2."""
     play = opened(epoch=1)
     _, other = call(play, id=9, token="o")
     exchange, _, leg = resumed(play)
@@ -113,7 +113,7 @@ def test_a_message_without_a_stamp_of_this_stream_on_a_resumed_leg_is_a_restart(
 
 
 def test_upstream_epochs_pass_in_generation_one_and_are_taken_out_after_a_heal() -> None:
-    """R39: a client that checks would abort a stream that was healed for it."""
+    """A client that checks would abort a stream that was healed for it (R39)."""
     play = opened(epoch=1, epoch_header=b"e1", has_logging=True)
     exchange, post = call(play)
     play.send(post, event(log("x", 1), 1))
@@ -138,7 +138,7 @@ def test_upstream_epochs_pass_in_generation_one_and_are_taken_out_after_a_heal()
 
 
 def test_upstream_epochs_of_a_fresh_call_after_a_heal_are_taken_out_too() -> None:
-    """R39: on a leg that never broke, many events in one read."""
+    """On a leg that never broke, many events in one read (R39)."""
     play, _ = lost(epoch=1)
     play.heal(epoch=2)
     leg = play.leg("tools/call")

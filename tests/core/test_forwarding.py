@@ -36,7 +36,7 @@ def test_a_cancel_is_mapped_to_the_stamp_and_durable_before_its_202() -> None:
 
 
 def test_after_a_cancel_the_stream_ends_within_five_seconds() -> None:
-    """R29: servers that never end it would leave it open for ever."""
+    """Servers that never end it would leave it open for ever (R29)."""
     play = opened()
     exchange, leg = open_call(play)
     play.post(cancel(5))
@@ -62,7 +62,7 @@ def test_an_answer_that_comes_all_the_same_is_relayed() -> None:
 
 
 def test_a_cancelled_call_whose_leg_breaks_is_not_run_again() -> None:
-    """R29."""
+    """A cancel is state of the request (R29)."""
     play = opened()
     exchange, leg = open_call(play)
     play.post(cancel(5))
@@ -75,7 +75,7 @@ def test_a_cancelled_call_whose_leg_breaks_is_not_run_again() -> None:
 
 
 def test_a_cancel_during_the_heal_takes_the_call_off_the_queue() -> None:
-    """R29, first trace: there is no live leg to map it to."""
+    """The first trace: there is no live leg to map it to (R29)."""
     play = opened()
     exchange, leg = open_call(play)
     play.cut(leg)
@@ -89,6 +89,7 @@ def test_a_cancel_during_the_heal_takes_the_call_off_the_queue() -> None:
 
 
 def test_a_cancel_after_the_second_run_began_goes_to_the_newest_stamp() -> None:
+    """Mapped to the newest stamp in flight (R29)."""
     play = opened()
     _, leg = open_call(play)
     play.cut(leg)
@@ -101,7 +102,7 @@ def test_a_cancel_after_the_second_run_began_goes_to_the_newest_stamp() -> None:
 
 
 def test_a_cancel_of_an_id_in_flight_twice_goes_to_the_newest() -> None:
-    """R33."""
+    """Which of the two is meant cannot be told (R33)."""
     play = opened()
     play.call("a", id=1)
     play.call("b", id=1)
@@ -111,6 +112,7 @@ def test_a_cancel_of_an_id_in_flight_twice_goes_to_the_newest() -> None:
 
 
 def test_a_cancel_keeps_the_type_of_the_id() -> None:
+    """Ids compare with their type (R33)."""
     play = opened()
     play.call("a", id=1)
     play.call("b", id="1")
@@ -140,7 +142,7 @@ def test_a_cancelled_json_call_is_answered_at_most_once() -> None:
 
 
 def test_a_batch_goes_up_as_one_under_stamps_and_comes_back_whole() -> None:
-    """R41."""
+    """As the server wrote it, less the stamps (R41)."""
     play = opened()
     exchange = play.post([request("tools/list", id=1), request("ping", id="2")])
     leg = play.leg("batch")
@@ -154,7 +156,7 @@ def test_a_batch_goes_up_as_one_under_stamps_and_comes_back_whole() -> None:
 
 
 def test_only_the_unanswered_members_of_a_batch_are_run_again() -> None:
-    """R41."""
+    """As one batch of their own (R41)."""
     play = opened()
     exchange = play.post([request("tools/list", id=1), request("ping", id=2), request("prompts/list", id=3)])
     leg = play.leg("batch")
@@ -173,6 +175,7 @@ def test_only_the_unanswered_members_of_a_batch_are_run_again() -> None:
 
 
 def test_withheld_members_of_a_batch_get_their_error_and_the_rest_runs_again() -> None:
+    """Each member under the policy (R41)."""
     play = opened(never_reissue=frozenset({"pay"}))
     exchange = play.post(
         [request("tools/call", {"name": "pay"}, id=1), request("tools/list", id=2)],
@@ -193,7 +196,7 @@ def test_withheld_members_of_a_batch_get_their_error_and_the_rest_runs_again() -
 
 
 def test_withheld_members_of_a_json_batch_get_their_error_too() -> None:
-    """G3: every request gets exactly one response."""
+    """Every request gets exactly one response (R41); G3."""
     play = opened(never_reissue=frozenset({"pay"}))
     exchange = play.post(
         [request("tools/call", {"name": "pay"}, id=1), request("tools/list", id=2)],

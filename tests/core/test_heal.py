@@ -62,6 +62,7 @@ def capable(**capabilities: Any) -> dict[str, Any]:
 def test_less_than_before_is_incompatible_and_more_is_a_change(
     new: dict[str, Any], incompatible: tuple[str, ...], changes: tuple[str, ...]
 ) -> None:
+    """Another version or name is another server (R27, W9)."""
     comparison = heal.compare(read(OLD), read(new))
 
     assert comparison.incompatible[: len(incompatible)] == incompatible
@@ -75,7 +76,7 @@ def test_what_is_no_initialize_result(raw: bytes) -> None:
 
 
 def test_the_recorded_initialize_asks_for_the_negotiated_version() -> None:
-    """W9: replaying the client's own version would make every server upgrade incompatible."""
+    """Replaying the client's own version would make every server upgrade incompatible (W9)."""
     params = {
         "protocolVersion": "2025-11-25",
         "capabilities": {"sampling": {}},
@@ -97,6 +98,7 @@ def test_the_recorded_initialize_asks_for_the_negotiated_version() -> None:
 
 
 def test_state_is_put_back_in_order_and_only_the_prelude_must_succeed() -> None:
+    """In the order of the client (R40)."""
     steps = heal.restore_steps("debug", ("file:///a", "file:///b"), [{"name": "login"}, {"name": "open"}])
 
     assert [(step.method, step.params, step.must_succeed) for step in steps] == [

@@ -20,6 +20,7 @@ from tests.core.scenes import UP_2, learn_tools, lost, open_call
 
 
 def test_the_steps_of_a_heal_come_in_order_and_the_client_keeps_its_id() -> None:
+    """initialize, initialized, restore, commit, re-issue (R24, W9)."""
     play = opened(has_logging=True, replay_tools=("login",))
     for message in (
         request("logging/setLevel", {"level": "info"}, id=1),
@@ -78,7 +79,7 @@ def test_many_losses_of_one_generation_are_one_heal() -> None:
 
 
 def test_nothing_is_sent_again_before_the_commit() -> None:
-    """R24."""
+    """The commit is durable first (R24)."""
     play, _ = lost()
     play.is_persisting = False
     play.heal()
@@ -89,7 +90,7 @@ def test_nothing_is_sent_again_before_the_commit() -> None:
 
 
 def test_requests_wait_for_the_commit_and_go_up_in_the_new_session() -> None:
-    """R24."""
+    """Sent before, it would run ahead of what is restored (R24)."""
     play, _ = lost()
     second = play.call("other", id=6)
     assert play.runs == 1
@@ -103,6 +104,7 @@ def test_requests_wait_for_the_commit_and_go_up_in_the_new_session() -> None:
 
 
 def test_a_request_waits_at_most_the_heal_deadline() -> None:
+    """Then -32051 (R24, R27)."""
     play, first = lost(heal_deadline_s=45.0)
     play.advance(5)
     second = play.call(id=6)
@@ -117,7 +119,7 @@ def test_a_request_waits_at_most_the_heal_deadline() -> None:
 
 
 def test_answers_notifications_and_cancels_never_wait() -> None:
-    """R24."""
+    """The table of what arrives during a heal (R24)."""
     play, first = lost()
     second = play.call("other", id=6)
 
@@ -154,7 +156,7 @@ def test_a_stream_that_never_broke_survives_the_heal_of_another() -> None:
 
 
 def test_a_late_loss_of_the_old_generation_joins_the_new_one() -> None:
-    """R26."""
+    """A loss names its generation (R26)."""
     play = opened()
     first, one = open_call(play, id=1)
     _, two = open_call(play, id=2)
@@ -171,7 +173,7 @@ def test_a_late_loss_of_the_old_generation_joins_the_new_one() -> None:
 
 
 def test_the_run_that_may_still_go_on_is_cancelled_before_the_call_is_sent_again() -> None:
-    """R26: of a generation that is not proven gone."""
+    """Of a generation that is not proven gone (R26)."""
     play = opened()
     _, leg = open_call(play)
     play.cut(leg)
@@ -183,6 +185,7 @@ def test_the_run_that_may_still_go_on_is_cancelled_before_the_call_is_sent_again
 
 
 def test_a_session_that_is_proven_gone_is_left_alone() -> None:
+    """Nothing there is to be cancelled or ended (R26)."""
     play, _ = lost()
     play.heal()
     play.answer(play.leg("tools/call"), result(play.leg("tools/call").id))
@@ -278,7 +281,7 @@ def test_all_pages_of_tools_are_asked_for() -> None:
 
 
 def test_roots_that_changed_during_the_heal_are_told_to_the_new_session() -> None:
-    """R37: the one notification that may be sent after a heal."""
+    """The one notification that may be sent after a heal (R37)."""
     play, _ = lost()
     play.post(notification("notifications/roots/list_changed"))
     play.heal()
@@ -288,7 +291,7 @@ def test_roots_that_changed_during_the_heal_are_told_to_the_new_session() -> Non
 
 
 def test_the_prelude_is_the_last_call_of_each_tool_in_order() -> None:
-    """R40."""
+    """Last arguments each (R40)."""
     play = opened(replay_tools=("login", "open"))
     for tool, value in (("login", 1), ("open", 2), ("login", 3), ("other", 4)):
         play.post(request("tools/call", {"name": tool, "arguments": {"x": value}}, id=value))

@@ -21,6 +21,7 @@ from tests.core.playbook import JSON, opened
 
 
 def test_the_request_goes_up_under_the_upstream_id_and_with_its_own_headers() -> None:
+    """Without a coding that would have to be undone, and without a limit (W6, W16)."""
     play = opened()
 
     play.post(request("tools/list"), headers=((b"X-Own", b"1"), (b"Accept-Encoding", b"gzip")))
@@ -117,7 +118,7 @@ def test_refused_credentials_pass_with_their_challenge(status: int) -> None:
 
 
 def test_404_that_says_method_not_found_passes() -> None:
-    """R27: never a loss."""
+    """Never a loss (R27)."""
     play = opened()
     play.advance(10)
     exchange = play.call()
@@ -129,7 +130,7 @@ def test_404_that_says_method_not_found_passes() -> None:
 
 
 def test_a_message_that_answers_another_stream_never_arrives() -> None:
-    """G2, R30."""
+    """A response only on its own stream (R30); G2."""
     play = opened()
     first, second = play.call("a", id=1, token="ta"), play.call("b", id=2)
     one, two = play.sent("tools/call")
@@ -160,7 +161,7 @@ def test_what_follows_the_answer_is_late() -> None:
 
 
 def test_an_error_without_id_passes_and_answers_nothing() -> None:
-    """R30."""
+    """On a leg that never broke (R30)."""
     play = opened()
     exchange = play.call()
     leg = play.leg()
@@ -195,6 +196,7 @@ def test_more_streams_than_the_limit_are_refused_at_once() -> None:
 
 
 def test_a_notification_is_forwarded_and_acknowledged() -> None:
+    """202 always, and never sent again (R37, W4)."""
     play = opened()
     exchange = play.post(notification("notifications/roots/list_changed"))
 

@@ -57,6 +57,7 @@ def test_the_first_divergence_is_named_with_both_values(
     "id", [900, 902, 0, -901, "902", "", "x", "901 ", "9.01e2", "٩٠١", None, 901.0, True, b"901", [901]]
 )
 def test_an_id_that_is_not_the_next_one_diverges(id: Any) -> None:
+    """The library is strict where the proxy learns (R31)."""
     with pytest.raises(StreamResumeDivergence):
         validate_resumed_event(CAPTURED, resumed(id), 900)
 

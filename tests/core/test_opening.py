@@ -31,7 +31,7 @@ def begun() -> Play:
 
 
 def test_initialize_goes_up_as_it_is() -> None:
-    """R45: whether it is guarded is known only from its answer, so it is not stamped."""
+    """Whether it is guarded is known only from its answer, so it is not stamped (R45)."""
     play = Play()
     raw = json.dumps(initialize(id="first"), indent=2).encode()
 
@@ -103,7 +103,7 @@ def test_any_other_answer_passes_and_there_is_no_session(
 
 @pytest.mark.parametrize("how", [LegEnd.NOT_SENT, LegEnd.BROKEN])
 def test_an_unreachable_server_is_an_error_with_status_200(how: LegEnd) -> None:
-    """W4: some clients lose everything on a 5xx."""
+    """Some clients lose everything on a 5xx (W4)."""
     play = begun()
 
     play.end(play.leg(), how)

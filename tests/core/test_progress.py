@@ -45,6 +45,7 @@ def reading(params: dict[str, Json], of: Owed | None) -> Reading:
 def test_whether_the_client_saw_as_much_before(
     seen: float | None, total: float | None, params: dict[str, Json], is_seen: bool
 ) -> None:
+    """Equal totals, both numbers (R38)."""
     assert progress.is_seen(reading(params, owed(seen, total))) is is_seen
 
 

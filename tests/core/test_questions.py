@@ -100,7 +100,7 @@ def test_a_call_that_waits_for_its_answer_survives_the_heal_of_another() -> None
 
 
 def test_an_answer_during_a_heal_never_waits() -> None:
-    """R24."""
+    """It would wait for a heal that waits for it (R24)."""
     play = opened()
     asking(play, 0, of=1)
     _, other = asking(play, 1, of=2)
@@ -161,7 +161,7 @@ def test_an_answer_that_meets_404_restarts_the_run_that_asked() -> None:
     [("elicitation/create", False), ("sampling/createMessage", False), ("roots/list", True)],
 )
 def test_a_call_of_which_a_question_was_answered_is_never_run_again(method: str, is_sent_again: bool) -> None:
-    """R28: the payment was confirmed once."""
+    """The payment was confirmed once (R28)."""
     play = opened(reissue=Reissue.ALWAYS)
     exchange, leg = asking(play, 0, method=method)
     _, carried = answer(play, 0)
@@ -261,7 +261,7 @@ def test_progress_on_a_question_goes_to_the_session_that_asked_under_its_own_tok
 
 @pytest.mark.parametrize("how", [LegEnd.NOT_SENT, LegEnd.BROKEN, LegEnd.SILENT])
 def test_an_answer_whose_fate_is_unknown_makes_its_stream_suspect(how: LegEnd) -> None:
-    """R37: 202, and the leg is probed."""
+    """202, and the leg is probed (R37)."""
     play = opened()
     exchange, _ = asking(play, 0)
     reply, carried = answer(play, 0)

@@ -83,6 +83,7 @@ def test_each_policy_on_each_kind_of_tool(tool: str) -> None:
 @pytest.mark.parametrize("tool", TABLE)
 @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy.value)
 def test_what_provably_did_not_run_is_sent_whatever_the_policy(tool: str, policy: Reissue) -> None:
+    """Twice (R28)."""
     known = tools(ANNOTATIONS)
 
     assert choice(Policy(reissue=policy), owed(name=tool), known, is_not_run=True) == "sent"
@@ -116,11 +117,12 @@ def test_requests_that_call_no_tool(method: str) -> None:
 
 
 def test_an_unannotated_tool_of_a_server_that_annotates_none_is_sent() -> None:
-    """R28: servers that annotate nothing would otherwise never be healed."""
+    """Servers that annotate nothing would otherwise never be healed (R28)."""
     assert choice(Policy(), owed(name="bare"), tools({"bare": None, "titled": {"title": "x"}})) == "sent"
 
 
 def test_annotations_that_cannot_be_read_are_the_careful_kind() -> None:
+    """Unknown is unsafe (R28)."""
     assert choice(Policy(), owed(name="odd"), tools({"odd": {"readOnlyHint": "yes"}})) == "destructive"
 
 
@@ -136,6 +138,7 @@ def test_names_in_the_settings_weigh_more_than_hints() -> None:
 
 
 def test_what_is_never_sent_a_second_time() -> None:
+    """A question was answered, a cancel came, or it is a task (R28, R29)."""
     policy = Policy(reissue=Reissue.ALWAYS)
     cancelled, asked, plain = owed(name="bare"), owed(name="bare"), owed(name="bare")
     cancelled.state = OwedState.CANCELLED

@@ -123,7 +123,7 @@ def test_an_event_above_the_limit_on_a_resumed_leg() -> None:
 
 
 def test_the_price_is_counted_and_told() -> None:
-    """G7."""
+    """What a restart made void is an exception of G5 (R43); G7."""
     play = opened()
     exchange = play.call(token=1)
     post = play.leg("tools/call")

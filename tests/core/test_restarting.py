@@ -59,7 +59,7 @@ def test_after_a_heal_the_first_answer_carries_the_mark_until_one_was_delivered(
 
 
 def test_a_404_while_the_session_shows_life_is_checked_by_one_ping() -> None:
-    """R26: two replicas behind one address."""
+    """Two replicas behind one address (R26)."""
     play = opened()
     exchange = play.call()
     play.refuse(play.leg("tools/call"), 404)
@@ -76,6 +76,7 @@ def test_a_404_while_the_session_shows_life_is_checked_by_one_ping() -> None:
 
 
 def test_a_second_404_in_a_living_session_is_shown() -> None:
+    """Sent again once, then surfaced (R26)."""
     play = opened()
     exchange = play.call()
     for _ in range(2):
@@ -88,6 +89,7 @@ def test_a_second_404_in_a_living_session_is_shown() -> None:
 
 
 def test_a_ping_that_meets_404_too_is_the_loss() -> None:
+    """The young answer was the last one (R26)."""
     play = opened()
     play.call()
     play.refuse(play.leg("tools/call"), 404)
@@ -97,7 +99,7 @@ def test_a_ping_that_meets_404_too_is_the_loss() -> None:
 
 
 def test_heals_have_a_budget() -> None:
-    """R26, G8: three in a minute, then the session is lost."""
+    """Three in a minute, then the session is lost (R26); G8."""
     play, exchange = lost()
     for number in (2, 3, 4):
         play.heal(b"up-%d" % number)
@@ -114,7 +116,7 @@ def test_heals_have_a_budget() -> None:
 
 
 def test_a_call_that_meets_404_in_each_new_session_is_given_up() -> None:
-    """R28: of what provably did not run one re-issue for each heal, two for each request."""
+    """Of what provably did not run one re-issue for each heal, two for each request (R28)."""
     play, exchange = lost()
     for number in (2, 3):
         play.heal(b"up-%d" % number)
@@ -157,7 +159,7 @@ def test_a_cursor_is_still_served_when_the_session_is_lost() -> None:
 
 
 def test_an_answer_of_the_last_five_seconds_is_a_sign_of_life() -> None:
-    """R26."""
+    """Only so young a one (R26)."""
     play = opened()
     quiet(play)
     play.call(id=1)

@@ -21,7 +21,7 @@ def accept_bob(play: Play) -> None:
 
 
 def test_a_strangers_404_passes_and_heals_nothing() -> None:
-    """R32 (a): a heal would rebuild Alice's session as Bob."""
+    """(a) A heal would rebuild Alice's session as Bob (R32)."""
     play = opened()
     quiet(play)
     exchange = play.call(who=BOB)
@@ -44,6 +44,7 @@ def test_a_caller_that_the_server_answered_is_accepted() -> None:
 
 
 def test_a_stranger_with_a_cursor_is_asked_for_before_the_status_line() -> None:
+    """Any fingerprint but that of the stream (R32)."""
     play = opened()
     alice, leg = open_call(play)
     play.leave(alice)
@@ -77,7 +78,7 @@ def test_a_stranger_that_the_server_refuses_gets_the_refusal_and_nothing_else(st
 
 
 def test_a_json_rpc_error_is_an_acceptance_too() -> None:
-    """R32: any answer that is not 401, 403 or 404."""
+    """Any answer that is not 401, 403 or 404 (R32)."""
     play = opened()
     alice, _ = open_call(play)
     play.leave(alice)
@@ -89,7 +90,7 @@ def test_a_json_rpc_error_is_an_acceptance_too() -> None:
 
 
 def test_while_the_server_is_silent_the_client_is_primed_and_the_data_withheld() -> None:
-    """R32: at most 1.5 s before the status line; an empty 200 is never the end."""
+    """At most 1.5 s before the status line; an empty 200 is never the end (R32)."""
     play = opened()
     alice, leg = open_call(play)
     play.leave(alice)
@@ -116,7 +117,7 @@ def test_while_the_server_is_down_a_stranger_gets_nothing() -> None:
 
 
 def test_the_caller_that_opened_the_stream_is_not_asked_again() -> None:
-    """R32 (d): with the upstream down nobody could be authorised."""
+    """(d) With the upstream down nobody could be authorised (R32)."""
     play = opened()
     alice, leg = open_call(play)
     play.leave(alice)
@@ -143,7 +144,7 @@ def test_a_stranger_cannot_take_the_standalone_stream_over() -> None:
 
 
 def test_a_call_is_sent_again_with_the_headers_of_its_own_caller() -> None:
-    """R32: whoever triggered the heal."""
+    """Whoever triggered the heal (R32)."""
     play = opened()
     accept_bob(play)
     _, alices = open_call(play, id=1)
@@ -171,6 +172,7 @@ def test_a_strangers_request_during_a_heal_waits_and_runs_as_the_stranger() -> N
 
 
 def test_a_strangers_delete_is_forwarded_and_gets_its_answer() -> None:
+    """Section 2, PARKED (R25, R32)."""
     play, _ = lost()
     play.refuse(play.leg("initialize"), 401)  # parked
     bob = play.delete(who=BOB)
@@ -181,6 +183,7 @@ def test_a_strangers_delete_is_forwarded_and_gets_its_answer() -> None:
 
 
 def test_a_strangers_parked_request_does_not_heal_in_its_name() -> None:
+    """It waits for an accepted one (R32)."""
     play, _ = lost()
     play.refuse(play.leg("initialize"), 401)
     play.call(id=7, who=BOB)

@@ -9,6 +9,7 @@ from tests.core.scenes import open_call
 
 
 def test_it_is_off_by_default() -> None:
+    """Then upstream values pass in generation 1 (R39)."""
     play = opened(epoch=7)
 
     assert play.exchanges[1].json["result"]["_meta"] == {"session_epoch": 7}
@@ -23,6 +24,7 @@ def test_the_generation_is_stated_on_initialize() -> None:
 
 
 def test_the_upstreams_value_is_replaced_on_every_message_that_states_one() -> None:
+    """A client's library looks at each (R39)."""
     play = opened(epoch=77, advertise_epoch=True)
     exchange = play.call(token=1)
     leg = play.leg("tools/call")
@@ -34,7 +36,7 @@ def test_the_upstreams_value_is_replaced_on_every_message_that_states_one() -> N
 
 
 def test_owed_requests_are_left_to_the_client() -> None:
-    """R39: it would issue them again itself: three runs."""
+    """It would issue them again itself: three runs (R39)."""
     play = opened(advertise_epoch=True)
     exchange, leg = open_call(play)
     play.cut(leg)

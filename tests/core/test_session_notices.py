@@ -63,7 +63,7 @@ def test_without_a_way_to_tell_only_questions_and_the_marked_answer_are_relayed(
 
 @pytest.mark.parametrize(("level", "is_told"), [("warning", True), ("info", True), ("error", False)])
 def test_the_clients_own_level_decides_whether_it_can_be_told(level: str, is_told: bool) -> None:
-    """W16."""
+    """A notice is a log message (W16)."""
     play = opened(has_logging=True)
     play.post(request("logging/setLevel", {"level": level}, id=1))
     play.answer(play.leg(), result(play.leg().id, {}))
@@ -94,7 +94,7 @@ def test_a_call_that_showed_nothing_yet_needs_no_notice() -> None:
 
 
 def test_progress_is_dropped_until_it_exceeds_what_the_client_saw() -> None:
-    """R38: dropped, not delayed."""
+    """Dropped, not delayed (R38)."""
     play, exchange, again, seen = restarted(seen=(1, 2, 3), has_logging=True)
     play.send(again, *[event(progress(again.token, done)) for done in (1, 2, 3, 4, 5)])
 
@@ -115,6 +115,7 @@ def test_progress_is_dropped_until_it_exceeds_what_the_client_saw() -> None:
 def test_progress_of_another_total_is_not_comparable(
     seen_total: float | None, total: float | None, done: float, is_relayed: bool
 ) -> None:
+    """None of the new run is relayed then (R38)."""
     play, exchange, again, seen = restarted(seen=(1, 2), total=seen_total, has_logging=True)
     play.send(again, event(progress(again.token, done, total=total)))
 
@@ -122,6 +123,7 @@ def test_progress_of_another_total_is_not_comparable(
 
 
 def test_progress_that_is_no_number_cannot_be_compared() -> None:
+    """None of the new run is relayed then (R38)."""
     play, exchange, again, seen = restarted(seen=("half",), has_logging=True)
     play.send(again, event(progress(again.token, 50)))
 
@@ -182,7 +184,7 @@ def test_a_client_that_was_never_told_is_told_with_its_next_answer() -> None:
 
 
 def test_void_events_are_not_replayed_to_a_client_that_returns_into_a_restart() -> None:
-    """G1: what follows the notice is one run."""
+    """What follows the notice is one run: G5 has this exception (R43); G1."""
     play = opened(has_logging=True)
     exchange, leg = open_call(play)
     play.leave(exchange)

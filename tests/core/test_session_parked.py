@@ -29,7 +29,7 @@ from tests.core.scenes import UP_2, lost, open_call
     ],
 )
 def test_an_incompatible_server_is_the_end_of_the_session(changes: dict[str, Json]) -> None:
-    """R27: the client negotiates anew."""
+    """The client negotiates anew (R27)."""
     play, exchange = lost()
     leg = play.leg("initialize")
     play.answer(leg, initialize_answer(leg.id, **changes), headers=(*JSON, UP_2))
@@ -43,7 +43,7 @@ def test_an_incompatible_server_is_the_end_of_the_session(changes: dict[str, Jso
 
 @pytest.mark.parametrize("status", [404, 500, 503, None])
 def test_what_does_not_answer_as_mcp_is_tried_again_and_then_parked(status: int | None) -> None:
-    """R27: an ingress that says 404 during a deploy."""
+    """An ingress that says 404 during a deploy (R27)."""
     play, exchange = lost(heal_deadline_s=10.0)
     while exchange.status is None:
         if status is None:
@@ -63,7 +63,7 @@ def test_what_does_not_answer_as_mcp_is_tried_again_and_then_parked(status: int 
 
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_heal_that_is_refused_waits_for_other_credentials(status: int) -> None:
-    """R27: PARKED."""
+    """PARKED; the call waits to its deadline (R27)."""
     play, exchange = lost()
     play.refuse(play.leg("initialize"), status)
 
@@ -74,6 +74,7 @@ def test_a_heal_that_is_refused_waits_for_other_credentials(status: int) -> None
 
 
 def test_an_initialize_without_a_session_id_is_the_end() -> None:
+    """LOST: there is nothing to name the new session by (R27)."""
     play, exchange = lost()
     leg = play.leg("initialize")
     play.answer(leg, initialize_answer(leg.id))
@@ -84,7 +85,7 @@ def test_an_initialize_without_a_session_id_is_the_end() -> None:
 
 @pytest.mark.parametrize("answer", [error(0), result(0, {"isError": True})])
 def test_a_prelude_that_fails_is_an_incompatible_heal(answer: Json) -> None:
-    """R40."""
+    """The state is not what it was (R40)."""
     play = opened(replay_tools=("login",))
     play.call("login", id=1)
     play.answer(play.leg("tools/call"), result(play.leg("tools/call").id))
@@ -102,7 +103,7 @@ def test_a_prelude_that_fails_is_an_incompatible_heal(answer: Json) -> None:
 
 
 def test_a_heal_that_gets_the_same_upstream_id_back_cancels_the_old_run_first() -> None:
-    """R27: allowed with stamps on."""
+    """Allowed with stamps on (R27)."""
     play = opened()
     exchange, leg = open_call(play)
     play.cut(leg)
@@ -118,7 +119,7 @@ def test_a_heal_that_gets_the_same_upstream_id_back_cancels_the_old_run_first() 
 
 
 def test_a_heal_before_the_clients_initialized_does_not_send_it_for_it() -> None:
-    """R45."""
+    """The client's own goes to the new generation (R45)."""
     play = opened(is_initialized=False)
     quiet(play)
     exchange = play.post(request("ping"))
@@ -135,7 +136,7 @@ def test_a_heal_before_the_clients_initialized_does_not_send_it_for_it() -> None
 
 
 def test_the_clients_own_late_initialized_during_a_heal_is_swallowed() -> None:
-    """R24, W16."""
+    """The heal sends it (R24, W16)."""
     play, _ = lost()
 
     assert play.post(notification("notifications/initialized")).status == 202
@@ -165,7 +166,7 @@ def test_a_process_that_goes_away_begins_no_heal() -> None:
 
 
 def test_the_heal_deadline_counts_from_the_first_failure() -> None:
-    """R27: retries included."""
+    """Retries included (R27)."""
     play = opened(heal_deadline_s=45.0, resume_deadline_s=10.0)
     exchange = play.call()
     began = play.now
@@ -199,7 +200,7 @@ def test_a_json_call_whose_client_left_during_the_heal_is_not_run_and_not_kept()
 
 
 def test_the_cookie_of_a_heal_replaces_the_clients() -> None:
-    """W16: a balancer's affinity."""
+    """A balancer's affinity (W16)."""
     play = opened()
     play.client_headers = (*play.client_headers, (b"Cookie", b"lb=old; own=1"))
     quiet(play)

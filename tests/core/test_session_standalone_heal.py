@@ -110,7 +110,7 @@ def test_a_question_of_a_dead_generation_is_not_replayed() -> None:
 
 
 def test_a_get_during_a_heal_is_primed_at_once_and_served_after_it() -> None:
-    """R24, section 2: HEALING."""
+    """HEALING (R24)."""
     play, first, _ = listening()
     play.leave(first)
     play.call(token=1)
@@ -197,7 +197,7 @@ def test_a_cursor_of_the_standalone_stream_of_a_lost_session_is_told_that_it_is_
 
 
 def test_a_loss_of_the_old_generation_opens_it_in_the_current_one() -> None:
-    """R26: a late loss joins; nobody listens to a stream that is never opened again."""
+    """A late loss joins; nobody listens to a stream that is never opened again (R26)."""
     play, exchange, leg = listening(epoch=7)
     play.send(leg, event(log("a", 7), 1))
     play.post(request("ping", id="p"))
@@ -214,7 +214,7 @@ def test_a_loss_of_the_old_generation_opens_it_in_the_current_one() -> None:
 
 
 def test_a_listener_that_returns_to_a_lost_session_has_it_healed() -> None:
-    """R27: the next caller tries again."""
+    """The next caller tries again (R27)."""
     play, first, leg = listening(epoch=7)
     play.send(leg, event(log("a", 7), 1))
     play.leave(first)

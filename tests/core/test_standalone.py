@@ -34,7 +34,7 @@ def test_a_server_that_offers_none_says_so_itself(status: int) -> None:
 
 
 def test_a_server_that_cannot_be_reached_costs_the_stream_only() -> None:
-    """W4: no 5xx inside a session."""
+    """No 5xx inside a session (W4)."""
     play = opened()
     exchange = play.get()
 
@@ -70,7 +70,7 @@ def test_a_get_without_a_cursor_gets_what_no_leg_was_given_and_then_live() -> No
 
 
 def test_a_live_leg_is_taken_over_at_most_once_in_five_seconds() -> None:
-    """R35: against a live leg the limit applies; the old one ends with the final chunk."""
+    """Against a live leg the limit applies; the old one ends with the final chunk (R35)."""
     play, first, _ = listening()
     play.advance(6)
     second = play.get()
@@ -86,7 +86,7 @@ def test_a_live_leg_is_taken_over_at_most_once_in_five_seconds() -> None:
 
 
 def test_a_leg_that_is_known_dead_is_taken_over_at_once() -> None:
-    """R35: a flaky client tries twice in 2.5 s."""
+    """A flaky client tries twice in 2.5 s (R35)."""
     play, first, _ = listening()
     for _ in range(4):
         play.leave(first)
@@ -157,7 +157,7 @@ def test_with_epoch_and_id_it_is_resumed_and_proven() -> None:
 
 
 def test_a_client_that_resumes_at_the_end_of_a_call_means_the_standalone_one() -> None:
-    """W3: Kotlin ends its own GET when it resumes."""
+    """Kotlin ends its own GET when it resumes (W3)."""
     play, first, leg = listening()
     call = play.call(token=1)
     post = play.leg("tools/call")
@@ -200,7 +200,7 @@ def test_a_message_of_another_session_never_gets_on_it() -> None:
 
 
 def test_it_ends_cleanly_when_the_process_goes_away() -> None:
-    """W10."""
+    """Owed answers come later (W10)."""
     play, exchange, _ = listening()
 
     play.feed(DrainBegun(play.now + 25))
@@ -210,7 +210,7 @@ def test_it_ends_cleanly_when_the_process_goes_away() -> None:
 
 
 def test_two_gets_before_the_server_answered_are_one_upstream() -> None:
-    """R35: never a second upstream GET."""
+    """Never a second upstream GET (R35)."""
     play = opened()
     first = play.get()
     leg = play.leg("GET")
@@ -225,7 +225,7 @@ def test_two_gets_before_the_server_answered_are_one_upstream() -> None:
 
 
 def test_progress_of_a_running_call_may_come_on_it() -> None:
-    """R30, W1: mapped back and relayed where the server put it."""
+    """Mapped back and relayed where the server put it (R30, W1)."""
     play, exchange, leg = listening()
     play.call(token="mine")
     post = play.leg("tools/call")
@@ -236,7 +236,7 @@ def test_progress_of_a_running_call_may_come_on_it() -> None:
 
 
 def test_progress_of_a_task_comes_after_its_answer() -> None:
-    """R30: a task's token lives as long as the task."""
+    """A task's token lives as long as the task (R30)."""
     play, exchange, leg = listening()
     play.call(token="mine", task={"ttl": 60_000})
     post = play.leg("tools/call")

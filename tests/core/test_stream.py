@@ -52,7 +52,7 @@ def test_the_chain_of_successors_is_followed_to_its_end() -> None:
 
 
 def test_a_stream_whose_requests_carry_no_stamps_cannot_be_resumed() -> None:
-    """R36: what comes back could not be told apart."""
+    """What comes back could not be told apart (R36)."""
     one = stream()
     one.owed = [owed(), owed(is_stamped=False)]
 

@@ -22,7 +22,7 @@ IDS: list[Any] = [5, 0, -3, 2**53 - 1, "5", "a-b", "", 'q"uote', "é"]
 
 @pytest.mark.parametrize("id", IDS)
 def test_an_id_is_replaced_upstream_by_one_of_its_type_and_put_back(id: Any) -> None:
-    """R36."""
+    """The client's own bytes come back (R36)."""
     play = opened()
     exchange = play.call(id=id)
     leg = play.leg("tools/call")
@@ -39,6 +39,7 @@ def test_an_id_is_replaced_upstream_by_one_of_its_type_and_put_back(id: Any) -> 
 @pytest.mark.parametrize("id", [5, "call"])
 @pytest.mark.parametrize("token", [5, 0, "t"])
 def test_a_progress_token_has_a_stamp_of_its_own_type(id: Any, token: Any) -> None:
+    """Both lead to the request (R36)."""
     play = opened()
     exchange = play.call(id=id, token=token)
     leg = play.leg("tools/call")
@@ -53,6 +54,7 @@ def test_a_progress_token_has_a_stamp_of_its_own_type(id: Any, token: Any) -> No
 
 
 def test_nothing_but_id_and_token_changes_on_the_way_up() -> None:
+    """Digits inside other data stay (R36)."""
     play = opened()
     raw = (
         b'{"method": "tools/call","params":{"x": [1.0, 1e400], "_meta":{"progressToken" : "t" }},\n "id":  5}'
@@ -66,6 +68,7 @@ def test_nothing_but_id_and_token_changes_on_the_way_up() -> None:
 
 
 def test_nothing_but_ids_changes_on_the_way_down() -> None:
+    """Digits inside other data stay (R36)."""
     play = opened()
     exchange = play.call(id=5)
     leg = play.leg()
@@ -78,7 +81,7 @@ def test_nothing_but_ids_changes_on_the_way_down() -> None:
 
 
 def test_a_server_that_turns_ids_into_text_is_understood() -> None:
-    """R36: ids that come back as text with the same digits are the same."""
+    """Ids that come back as text with the same digits are the same (R36)."""
     play = opened()
     exchange = play.call(id=5)
     leg = play.leg()
@@ -90,7 +93,7 @@ def test_a_server_that_turns_ids_into_text_is_understood() -> None:
 
 @pytest.mark.parametrize("raw_id", [b"null", b"1.5", b"1e400", b"9007199254740993"])
 def test_an_id_that_cannot_be_stamped_passes_and_is_neither_resumed_nor_sent_again(raw_id: bytes) -> None:
-    """R36."""
+    """What comes back could not be told apart (R36)."""
     play = opened(epoch=7)
     exchange = play.post(b'{"jsonrpc":"2.0","id":%b,"method":"tools/list"}' % raw_id)
     leg = play.leg()
@@ -108,6 +111,7 @@ def test_an_id_that_cannot_be_stamped_passes_and_is_neither_resumed_nor_sent_aga
 
 @pytest.mark.parametrize("name", [b"Signature", b"Content-Digest", b"Content-Encoding"])
 def test_a_signed_or_coded_body_passes_unchanged(name: bytes) -> None:
+    """Its bytes must stay as they are (R36)."""
     play = opened()
 
     play.post(request("tools/list", id=5), headers=((name, b"x"),))
@@ -116,6 +120,7 @@ def test_a_signed_or_coded_body_passes_unchanged(name: bytes) -> None:
 
 
 def test_stamps_can_be_limited_to_31_bits_or_turned_off() -> None:
+    """Old rmcp reads 32 bits (R36)."""
     small = opened(stamp=Stamps.INTS_31)
     small.call(id=5)
     assert 10**9 <= small.leg().id < 2**31
@@ -128,7 +133,7 @@ def test_stamps_can_be_limited_to_31_bits_or_turned_off() -> None:
 
 
 def test_the_same_id_twice_in_flight_is_two_requests_and_two_answers() -> None:
-    """R33."""
+    """Kept by a handle for each POST, never by id (R33)."""
     play = opened()
     first, second = play.call("a", id=1), play.call("b", id=1)
     one, two = play.sent("tools/call")
@@ -142,6 +147,7 @@ def test_the_same_id_twice_in_flight_is_two_requests_and_two_answers() -> None:
 
 
 def test_an_id_and_its_text_are_two_requests() -> None:
+    """Ids compare with their type (R33)."""
     play = opened()
     number, text = play.call("a", id=1), play.call("b", id="1")
     one, two = play.sent("tools/call")
@@ -154,7 +160,7 @@ def test_an_id_and_its_text_are_two_requests() -> None:
 
 
 def test_a_stamp_that_stands_for_something_already_is_drawn_again() -> None:
-    """R36: unique in its generation, ids and tokens together."""
+    """Unique in its generation, ids and tokens together (R36)."""
     play = opened()
     drawn = iter([1, 2, 2, 1, 3])
     play.session.entropy = lambda _bits: next(drawn)

@@ -200,6 +200,7 @@ async def test_a_server_that_closes_idle_connections_at_once_costs_no_call() -> 
 
 
 async def test_a_client_that_leaves_before_a_json_answer_leaves_nothing_behind() -> None:
+    """It was given no id to return with (R34)."""
     is_called, go_on = asyncio.Event(), asyncio.Event()
 
     async def play(leg: Leg) -> None:

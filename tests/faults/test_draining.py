@@ -51,6 +51,7 @@ async def until_status(port: int, target: str, wanted: int) -> None:
 
 
 async def test_a_drain_gives_owed_answers_and_ends_idle_streams() -> None:
+    """In this order (W10)."""
     calls = Calls()
     server = McpServer(calls.play)
     server.stand = stand
@@ -113,6 +114,7 @@ async def _until_closed(port: int) -> None:
 
 
 async def test_a_second_signal_ends_at_once_and_cuts_what_is_open() -> None:
+    """The process must go: an abort, never an end that looks whole (W8)."""
     calls = Calls()
     server = McpServer(calls.play)
     async with serving(server), running_proxy(server.port) as proxy, Client(proxy.port) as client:

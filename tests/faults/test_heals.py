@@ -50,6 +50,7 @@ async def last_of_a_call(port: int, number: object = 7) -> Json:
 
 @pytest.mark.parametrize("status", [404, 500, 502, 503])
 async def test_a_heal_whose_initialize_is_refused_is_tried_again(status: int) -> None:
+    """Refused is not lost (R27)."""
     server = McpServer(broken_first(), epochs=Epochs.NEVER)
     server.accepts = first("initialize", status, 2, but=1)
     async with serving(server), guarding(server.port) as proxy:
@@ -80,6 +81,7 @@ async def test_a_heal_whose_initialized_is_refused_is_tried_again() -> None:
 
 @pytest.mark.parametrize("what", ["name", "capability"])
 async def test_another_server_in_its_place_ends_the_session(what: str) -> None:
+    """Incompatible: LOST (R27)."""
     server = McpServer()
     async with serving(server), guarding(server.port) as proxy, Client(proxy.port) as client:
         await client.open()
@@ -136,6 +138,7 @@ async def test_a_heal_restores_the_log_level_and_subscriptions() -> None:
 
 
 async def test_a_prelude_is_played_before_the_call() -> None:
+    """The last arguments of each tool (R40)."""
     server = McpServer(epochs=Epochs.NEVER, tools=({"name": "login"}, {"name": "work"}))
     async with (
         serving(server),

@@ -161,6 +161,7 @@ async def test_a_server_out_of_reach_is_an_error_where_it_is_guarded_and_a_close
 
 
 async def test_a_session_outlives_an_absence_of_its_server() -> None:
+    """Unreachable is not lost: PARKED (R27)."""
     server = McpServer()
     async with serving_mcp(server), running_proxy(server.port, *FLAGS) as proxy, Client(proxy.port) as client:
         await client.open()

@@ -54,6 +54,8 @@ async def test_ids_that_cannot_be_compared_are_resumed_by_epoch() -> None:
 
 
 async def test_a_server_that_sends_its_last_event_again_is_no_divergence() -> None:
+    """rmcp does: same id, same bytes (R31)."""
+
     async def replay(leg: Leg) -> None:
         await leg.open()
         await leg.raw(leg.run.events[-1][1])

@@ -100,7 +100,7 @@ async def test_the_servers_own_event_ids_never_reach_a_client() -> None:
 
 
 async def test_a_resume_of_a_session_never_seen_is_refused_and_not_passed_on() -> None:
-    """No epoch was captured: nothing could be proven."""
+    """No epoch was captured: nothing could be proven (W3)."""
     async with (
         serving(McpServer(told_who)) as server,
         guarding(server.port) as proxy,
@@ -118,6 +118,7 @@ async def test_a_resume_of_a_session_never_seen_is_refused_and_not_passed_on() -
 
 
 async def test_every_request_goes_up_under_an_id_of_its_own() -> None:
+    """Unique to session, generation and stream (R36)."""
     async with (
         serving(McpServer(told_who)) as server,
         guarding(server.port) as proxy,
@@ -164,6 +165,8 @@ async def test_an_answer_to_another_request_is_dropped() -> None:
 
 
 async def test_progress_of_nobody_is_dropped() -> None:
+    """A token that is no stamp of the generation (R30)."""
+
     async def play(leg: Leg) -> None:
         await leg.open()
         await leg.send("notifications/progress", {"progressToken": "t", "progress": 1})

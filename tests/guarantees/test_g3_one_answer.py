@@ -200,6 +200,7 @@ async def silent_stream(leg: Leg) -> None:
 
 
 async def test_a_cancelled_call_ends() -> None:
+    """With the answer or 5 s after the cancel (R29)."""
     server = McpServer(silent_stream)
     async with serving(server), guarding(server.port, cancel_grace="0.1s") as proxy:
         async with Client(proxy.port) as client:
@@ -214,6 +215,7 @@ async def test_a_cancelled_call_ends() -> None:
 
 
 async def test_a_deleted_session_answers_what_it_owes() -> None:
+    """Owed requests end with an error (R25)."""
     server = McpServer(silent_stream)
     async with serving(server), guarding(server.port) as proxy, Client(proxy.port) as client:
         await client.open()
@@ -291,6 +293,7 @@ async def test_ids_come_back_with_their_type_and_bytes(number: object) -> None:
 
 
 async def test_initialize_of_a_server_out_of_reach_is_an_answer_with_an_error() -> None:
+    """With status 200 (W4)."""
     server = McpServer()
     async with serving(server):
         pass

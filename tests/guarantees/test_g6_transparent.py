@@ -51,6 +51,7 @@ CALLS = {
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.parametrize("version", [UNPRIMED, PRIMED])
 async def test_a_call_is_the_same(name: str, version: str) -> None:
+    """Less what G6 lists (R43)."""
     async with serving(CALLS[name].server()) as server:
         direct, through = await both(server, lambda client: client.call(), version)
         assert through[0] == direct[0]
@@ -189,7 +190,7 @@ async def test_a_request_whose_body_is_signed_goes_up_byte_for_byte() -> None:
 
 
 async def test_without_the_list_the_comparison_fails() -> None:
-    """The test can fail: cursors are a difference."""
+    """The test can fail: cursors are a difference, and G6 lists them (R43)."""
     async with serving(CALLS["ids of the server"].server()) as server, guarding(server.port) as proxy:
         bodies = []
         for port in (server.port, proxy.port):

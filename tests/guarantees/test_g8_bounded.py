@@ -80,6 +80,7 @@ async def test_an_event_of_8_megabytes_passes(size: int) -> None:
 @pytest.mark.parametrize("is_id_first", [True, False], ids=["id first", "id last"])
 @pytest.mark.parametrize("framing", ["length", "chunks"])
 async def test_a_json_answer_of_20_megabytes_passes(is_id_first: bool, framing: str) -> None:
+    """As it comes (R34)."""
     text = 'y"' * (20 * MIB // 3)
 
     async def play(leg: Leg) -> None:

@@ -57,6 +57,7 @@ def as_bob(alice: Client, *credentials: tuple[str, str]) -> Client:
 async def test_a_stranger_with_a_cursor_gets_what_the_server_says(
     status: int, stranger: tuple[tuple[str, str], ...]
 ) -> None:
+    """(c), (e) Whatever the credentials stand in (R32)."""
     server = McpServer(secret, ids=Ids.NONE)
     server.accepts = only(ALICE, status=status)
     async with serving(server), guarding(server.port) as proxy:
@@ -98,6 +99,7 @@ async def test_a_stranger_gets_nothing_of_a_stream_that_runs_and_takes_nothing_o
 
 @pytest.mark.parametrize("status", [401, 403, 404])
 async def test_a_strangers_call_neither_heals_nor_ends_the_session(status: int) -> None:
+    """(a) Its 404 passes (R32)."""
     server = McpServer(secret)
     server.accepts = only(ALICE, status=status)
     async with serving(server), guarding(server.port) as proxy:
@@ -178,6 +180,8 @@ async def _what_comes(answer: Answer) -> bytes:
 
 
 async def test_a_call_is_sent_again_with_its_own_callers_credentials() -> None:
+    """Whoever triggered the heal (R32)."""
+
     async def play(leg: Leg) -> None:
         if leg.run.number > 1:
             await secret(leg)

@@ -163,6 +163,7 @@ async def test_every_call_after_the_end_does_nothing() -> None:
 
 @on_each_loop
 async def test_a_taken_over_stream_ends_and_its_connection_stays_usable() -> None:
+    """The final chunk, no abort (W8)."""
     owner = Owner()
     async with (
         listening(owner.handle) as (_, port),

@@ -56,6 +56,7 @@ CLAIMS: Headers = (
 
 
 def test_what_a_stranger_claims_of_the_way_is_replaced_by_the_truth() -> None:
+    """Only peers in `trusted_proxies` keep theirs (W12)."""
     told = Forwarding().apply(CLAIMS, "10.0.0.9", b"a:80")
     assert told == ((b"X", b"1"), (FOR, b"10.0.0.9"), (PROTO, b"http"), (HOST, b"a:80"))
 
@@ -92,6 +93,7 @@ def test_trust_is_by_network(peer: str, is_trusted: bool) -> None:
 
 
 def test_a_fingerprint_stands_for_all_credentials_and_nothing_else() -> None:
+    """(c) Of `Authorization` alone, nothing would be accepted for all who send none (R32)."""
     base: Headers = ((b"Authorization", b"Bearer a"),)
     seen = fingerprint(base, b"/mcp?key=1")
     assert fingerprint((*base, (b"Accept", b"*/*")), b"/other?key=1") == seen
@@ -132,6 +134,7 @@ def test_a_fingerprint_stands_for_all_credentials_and_nothing_else() -> None:
 def test_a_loopback_listener_serves_loopback_names_only(
     host: bytes, origin: bytes | None, status: HTTPStatus | None
 ) -> None:
+    """A page of another site could reach it otherwise (W12)."""
     headers: Headers = ((b"Host", host),) if origin is None else ((b"Host", host), (b"Origin", origin))
     assert find_refusal(headers, Allowed.for_bind("127.0.0.1")) is status
 
@@ -145,6 +148,7 @@ def test_a_listener_on_another_loopback_address_is_reached_by_it() -> None:
 
 
 def test_other_listeners_serve_any_name_unless_names_are_given() -> None:
+    """They stand behind names that nobody here knows (W12)."""
     headers: Headers = ((b"Host", b"any.example"), (b"Origin", b"http://any.example"))
     assert find_refusal(headers, Allowed.for_bind("0.0.0.0")) is None
     given = Allowed(hosts=frozenset((b"mcp.example:443",)))

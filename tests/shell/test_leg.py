@@ -22,6 +22,8 @@ async def _echo(upstreams: Upstreams, peer: Peer) -> None:
 
 @on_each_loop
 async def test_headers_that_do_not_come_in_time_are_silence() -> None:
+    """Of a resume, or of a request of our own (W6)."""
+
     async def script(upstreams: Upstreams, peer: Peer) -> None:
         await upstreams.take(peer)
         await peer.wait_gone()
@@ -35,6 +37,7 @@ async def test_headers_that_do_not_come_in_time_are_silence() -> None:
 
 @on_each_loop
 async def test_the_limit_for_headers_does_not_end_a_body() -> None:
+    """It is none of the whole (W6)."""
     goes_on = asyncio.Event()
 
     async def script(upstreams: Upstreams, peer: Peer) -> None:
@@ -115,6 +118,7 @@ async def test_a_leg_closed_while_it_connects_sends_nothing() -> None:
 
 @on_each_loop
 async def test_a_drained_leg_is_read_to_its_end_and_its_connection_used_again() -> None:
+    """Behind the last answer (W7)."""
     drained = asyncio.Event()
 
     async def script(upstreams: Upstreams, peer: Peer) -> None:
@@ -140,6 +144,8 @@ async def test_a_drained_leg_is_read_to_its_end_and_its_connection_used_again() 
 
 @on_each_loop
 async def test_a_drained_leg_that_does_not_end_is_closed() -> None:
+    """After a second at most (W7)."""
+
     async def script(upstreams: Upstreams, peer: Peer) -> None:
         await upstreams.take(peer)
         await peer.send(CHUNKED + b"1\r\na\r\n")

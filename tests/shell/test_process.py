@@ -101,6 +101,7 @@ async def test_an_owed_answer_is_still_given_after_a_signal() -> None:
 
 
 async def test_an_answer_that_does_not_come_is_an_error_at_the_drain_limit() -> None:
+    """Owed answers, then errors, then the exit (W10)."""
     async with serving(Mcp()) as server, running_proxy(server.port, "--drain", "1s") as proxy:
         async with connected(proxy.port) as client:
             await begin_call(proxy.port, client)
@@ -112,6 +113,7 @@ async def test_an_answer_that_does_not_come_is_an_error_at_the_drain_limit() -> 
 
 
 async def test_during_the_delay_it_serves_on_but_is_not_ready_and_keeps_no_connection() -> None:
+    """First readiness and `Connection: close` (W10)."""
     flags = ("--drain-delay", "5s")
     async with (
         serving(Mcp()) as server,

@@ -149,6 +149,7 @@ async def test_a_client_that_leaves_closes_the_upstream_leg_at_once() -> None:
 
 @on_each_loop
 async def test_an_upstream_that_fails_before_its_first_byte_leaves_no_answer() -> None:
+    """A status of ours would be taken for the server's (W4)."""
     assert (await _relayed(GET, b""))[:2] == (b"", Relayed(None, "reset"))
     async with serving(_answering()) as server:
         port = server.port

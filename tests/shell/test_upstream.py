@@ -38,6 +38,7 @@ async def test_a_connection_is_used_again_even_by_the_call_that_its_end_brings()
 
 @on_each_loop
 async def test_a_post_never_goes_out_on_a_connection_that_idled_too_long_and_a_get_may() -> None:
+    """Run twice, a GET changes nothing (W2)."""
     limits = UpstreamLimits(reuse_s=0.0)
     async with serving(_echo) as server, sending_to(server.port, limits) as upstream:
         for method, connections in ((b"POST", 1), (b"POST", 2), (b"GET", 2)):
@@ -49,6 +50,7 @@ async def test_a_post_never_goes_out_on_a_connection_that_idled_too_long_and_a_g
 
 @on_each_loop
 async def test_idle_connections_are_closed_when_the_pool_forgets_them() -> None:
+    """Before the server does it (W2)."""
     gone = asyncio.Event()
 
     async def script(upstreams: Upstreams, peer: Peer) -> None:
@@ -68,7 +70,7 @@ async def test_idle_connections_are_closed_when_the_pool_forgets_them() -> None:
 
 @on_each_loop
 async def test_a_connection_that_the_server_ended_carries_nothing_more() -> None:
-    """Even when the end has arrived and the loop has not looked yet."""
+    """Even when the end has arrived and the loop has not looked yet (W2)."""
 
     async def script(upstreams: Upstreams, peer: Peer) -> None:
         await upstreams.take(peer)
@@ -85,6 +87,8 @@ async def test_a_connection_that_the_server_ended_carries_nothing_more() -> None
 
 @on_each_loop
 async def test_bytes_that_nobody_asked_for_end_an_idle_connection() -> None:
+    """Readable is not idle (W2)."""
+
     async def script(upstreams: Upstreams, peer: Peer) -> None:
         await upstreams.take(peer)
         await peer.send(OK)
@@ -137,6 +141,8 @@ async def test_a_leg_paused_in_its_last_read_does_not_silence_the_next_one() -> 
 
 @on_each_loop
 async def test_what_fails_after_it_was_written_is_broken_and_never_sent_again() -> None:
+    """ "Outcome unknown" (W2)."""
+
     async def script(upstreams: Upstreams, peer: Peer) -> None:
         await upstreams.take(peer)
         await peer.send(OK)
@@ -166,6 +172,7 @@ async def test_a_refused_connect_is_not_sent() -> None:
 
 @on_each_loop
 async def test_a_connect_that_hangs_is_not_sent() -> None:
+    """There is always a limit to it (W6)."""
     with socket.socket() as full, socket.socket() as queued, socket.socket() as waiting:
         full.bind(("127.0.0.1", 0))
         full.listen(0)
@@ -198,6 +205,8 @@ class _LateUpstream(Upstream):
 
 @on_each_loop
 async def test_a_fresh_connection_lost_before_the_first_byte_is_not_sent() -> None:
+    """ "Not run" (W2)."""
+
     async def script(upstreams: Upstreams, peer: Peer) -> None:
         peer.reset()
 
