@@ -71,7 +71,7 @@ def _judge_ping(session: Session, stream: Stream, outcome: Outcome) -> None:
     if outcome.status is not None and classify.is_session_gone(session.policy, outcome.status, outcome.body):
         restarting.restart(session, stream, OUTSIDE["session_gone"], [])
         return
-    if epoch.compare(stream.generation.epoch, *stated_by(session, outcome)) is Match.DIFFERENT:
+    if states_other_epoch(session, stream, outcome):
         restarting.restart(session, stream, _OTHER_EPOCH, [])
         return
     session.set_timer(Timer.SILENCE, stream.handle, session.policy.silence_s)
@@ -81,6 +81,10 @@ def _is_kept_alive(session: Session, stream: Stream) -> bool:
     """Whether comments come on the leg: it is not broken, and the server answers one after the other."""
     has_comments = stream.last_byte_at > stream.last_read_at
     return has_comments and session.now - stream.last_byte_at < session.policy.silence_s
+
+
+def states_other_epoch(session: Session, stream: Stream, outcome: Outcome) -> bool:
+    return epoch.compare(stream.generation.epoch, *stated_by(session, outcome)) is Match.DIFFERENT
 
 
 def stated_by(session: Session, outcome: Outcome) -> tuple[bytes | None, bytes | None]:
