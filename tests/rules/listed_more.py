@@ -93,6 +93,7 @@ LISTED: dict[str, tuple[str, ...]] = {
     "R29": (
         "rules/test_policy.py::test_a_call_that_is_cancelled_before_its_heal_is_not_sent_by_it",
         "rules/test_policy.py::test_a_cancel_inside_a_batch_is_mapped_and_remembered",
+        "rules/test_policy.py::test_a_cancel_in_one_batch_with_a_request_is_remembered_and_told",
         "rules/test_policy.py::test_a_cancelled_stream_that_the_server_never_ends_is_over_after_five_seconds",
         "core/test_reissue.py::test_what_is_never_sent_a_second_time",
         "core/test_session_cancel.py::test_after_a_cancel_the_stream_ends_within_five_seconds",
@@ -270,6 +271,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "rules/test_heal_requests.py::test_a_heal_before_initialized_commits_right_after_the_comparison",
         "rules/test_heal_requests.py::test_initialized_that_comes_while_the_commit_is_written_still_reaches_the_new_session",
         "rules/test_heal_requests.py::test_initialized_that_arrives_while_the_heal_waits_for_its_answer_is_sent_by_the_heal",
+        "rules/test_policy.py::test_initialized_in_one_batch_with_a_request_counts",
         "core/test_session_opening.py::test_initialize_goes_up_as_it_is",
         "core/test_session_parked.py::test_a_heal_before_the_clients_initialized_does_not_send_it_for_it",
     ),

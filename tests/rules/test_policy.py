@@ -128,6 +128,34 @@ def test_a_cancel_inside_a_batch_is_mapped_and_remembered() -> None:
     assert exchange.answers == []
 
 
+def test_a_cancel_in_one_batch_with_a_request_is_remembered_and_told() -> None:
+    """Its id means nothing upstream (R29)."""
+    play = opened(version="2025-03-26")
+    exchange, leg = open_call(play)
+    play.post([request("ping", id=6), cancel(5)])
+    told = play.leg("notifications/cancelled")
+    assert (told.session_id, told.json["params"]["requestId"]) == (b"up-1", leg.id)
+    play.cut(leg)
+    play.advance(6)
+
+    assert play.runs == 1
+    assert exchange.answers == []
+
+
+def test_initialized_in_one_batch_with_a_request_counts() -> None:
+    """A heal restores what the client has finished opening (R45)."""
+    play = opened(is_initialized=False)
+    play.post([notification("notifications/initialized"), request("ping", id=1)])
+    leg = play.leg("batch")
+    play.answer(leg, [result(leg.json[1]["id"], {})])
+    quiet(play)
+    play.call()
+    play.refuse(play.leg("tools/call"), 404)
+    play.heal()
+
+    assert [one.session_id for one in play.sent("notifications/initialized")] == [b"up-2"]
+
+
 def test_a_cancelled_stream_that_the_server_never_ends_is_over_after_five_seconds() -> None:
     """TypeScript servers leave it open for ever; at most one response (R29)."""
     play = opened()

@@ -16,6 +16,7 @@ from epochgate.core import (
     jsonrpc,
     legs,
     questions,
+    reissuing,
     restarting,
 )
 from epochgate.core.commands import Dropped, Respond, UpstreamFailed
@@ -90,6 +91,16 @@ def acknowledge(session: Session, event: PostArrived, messages: tuple[Message, .
         _take_cancel(session, post, message)
     if not cancels:
         post.answer(session)
+
+
+def take_along(session: Session, messages: tuple[Message, ...]) -> None:
+    """Notifications that came in one batch with requests, and go up with them. The ids in its cancels
+    mean nothing to the server, so that it is told of them again (R29)."""
+    note_notifications(session, messages)
+    for message in messages:
+        found = None if message.cancels is None else _cancel(session, message)
+        if found is not None and found[0].leg is not None:
+            reissuing.cancel_upstream(session, *found, reason="cancelled")
 
 
 def note_notifications(session: Session, messages: tuple[Message, ...]) -> None:

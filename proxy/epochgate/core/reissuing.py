@@ -189,9 +189,9 @@ def notice(mark: Restart) -> bytes:
     return jsonrpc.notification("notifications/message", params)
 
 
-def cancel_upstream(session: Session, stream: Stream, owed: Owed) -> None:
+def cancel_upstream(session: Session, stream: Stream, owed: Owed, reason: str = "superseded") -> None:
     """Tell a server session that may still run a request that nobody wants its answer (R26)."""
-    params = {"requestId": msgspec.Raw(owed.stamp), "reason": "superseded"}
+    params = {"requestId": msgspec.Raw(owed.stamp), "reason": reason}
     body = jsonrpc.notification("notifications/cancelled", params)
     generation = stream.generation
     generation.cancels_open += 1
