@@ -146,12 +146,17 @@ def test_an_answer_of_another_epoch_with_nothing_before_it_is_one_execution() ->
     assert not play.has_leg("initialize")
 
 
-def test_an_answer_of_another_epoch_after_an_event_is_a_splice() -> None:
-    """And so is any other first message that states another epoch (R2)."""
+@pytest.mark.parametrize("reads", [1, 2])
+def test_an_answer_of_another_epoch_after_an_event_is_a_splice(reads: int) -> None:
+    """And so is any other first message, whether or not both came in one read (R2)."""
     play = opened(epoch=1)
     exchange, post = call(play)
-    play.send(post, event(log("one", 1)))
-    play.send(post, event(result(post.id, {"run": 0}, 2)))
+    events = event(log("one", 1)), event(result(post.id, {"run": 0}, 2))
+    if reads == 1:
+        play.send(post, *events)
+    else:
+        play.send(post, events[0])
+        play.send(post, events[1])
     play.heal(epoch=2)
     again = play.leg("tools/call")
     play.answer(again, result(again.id, {"run": 1}, 2))

@@ -28,8 +28,11 @@ class Reading(Value, frozen=True):
     ruling: Ruling
 
 
-def read(session: Session, stream: Stream, message: Message, event: sse.Event | None) -> Reading:
-    """Weigh one message; `event` is None for a JSON answer."""
+def read(
+    session: Session, stream: Stream, message: Message, event: sse.Event | None, *, is_first: bool
+) -> Reading:
+    """Weigh one message; `event` is None for a JSON answer, `is_first` false if others of its read are
+    relayed before it."""
     claim, owed = _claim(stream, message)
     captured = stream.generation.epoch
     stated = epoch.stated_in(message.raw, session.policy.epoch_keys) if captured.is_captured else None
@@ -39,7 +42,7 @@ def read(session: Session, stream: Stream, message: Message, event: sse.Event | 
         epoch.compare(captured, stated, stream.header_epoch),
         _asked(stream.generation, claim, message),
         _step(stream, event),
-        Before.SOMETHING if stream.relayed else Before.NOTHING,
+        Before.NOTHING if is_first and not stream.relayed else Before.SOMETHING,
     )
     return Reading(message, claim, owed, stated, ruling)
 

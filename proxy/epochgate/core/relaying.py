@@ -146,6 +146,10 @@ class _Outgoing:
         self._stream = stream
         self._events: list[bytes] = []
 
+    @property
+    def is_empty(self) -> bool:
+        return not self._events
+
     def add(self, raw: bytes) -> None:
         room = delivery.ensure_room(self._session, self._stream)
         if len(self._events) == room:
@@ -178,7 +182,8 @@ def _take_message(session: Session, stream: Stream, event: sse.Event, out: _Outg
     body = jsonrpc.read_body(event.data, is_located=False) or Body(
         event.data, (Message(event.data, Kind.INVALID),), is_batch=False
     )
-    readings = [evidence.read(session, stream, message, event) for message in body.messages]
+    is_first = out.is_empty
+    readings = [evidence.read(session, stream, one, event, is_first=is_first) for one in body.messages]
     rulings = [reading.ruling for reading in readings]
     ruling = min(rulings, key=lambda one: _WORST.index(one.verdict))
     stream.has_leg_event = stream.has_leg_event or stream.leg_kind is not Leg.UNBROKEN
