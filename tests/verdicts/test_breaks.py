@@ -64,6 +64,16 @@ async def test_a_leg_that_breaks_behind_a_cancel_is_the_end_of_its_stream() -> N
         assert stage.server.counts["GET"] == 0
 
 
+@pytest.mark.parametrize("how", [cut, reset])
+async def test_a_leg_that_breaks_behind_its_answer_is_no_break(how: Step) -> None:
+    """W7: a server that wrote its answer may go."""
+    async with staged(scripted(stream(progress(1), answer(), how))) as stage:
+        assert await stage.call() == ["run 1 step 1", "run 1 done"]
+        assert await stage.counted() == {}
+        assert stage.server.found() == ONCE
+        assert stage.server.counts["GET"] == 0
+
+
 @break_row("empty_resume")
 async def test_three_resumes_without_any_event_restart_the_call() -> None:
     async with staged(scripted(in_turn(BROKEN, WHOLE), stream(end))) as stage:

@@ -57,13 +57,20 @@ async def test_an_event_too_large_on_a_resumed_leg_restarts_the_call() -> None:
 
 
 @message_row("late")
-async def test_a_second_answer_to_an_answered_request_is_dropped() -> None:
-    server = scripted(in_turn(WHOLE, stream(answer_to(1), answer(), end)))
+@pytest.mark.parametrize("late", [answer_to(1), progress_of(1)], ids=["a second answer", "progress"])
+async def test_what_belongs_to_an_answered_request_is_dropped(late: Step) -> None:
+    server = scripted(in_turn(WHOLE, stream(late, answer(), end)))
     async with staged(server) as stage:
         assert await stage.call(1) == ["run 1 done"]
         assert await stage.call(2) == ["run 2 done"]
         assert await stage.counted() == {"dropped late": 1}
         assert stage.server.executions == 2
+
+
+async def test_nothing_is_relayed_behind_the_answer_of_its_own_stream() -> None:
+    async with staged(scripted(stream(answer(), progress(1), answer(), end))) as stage:
+        assert await stage.call() == ["run 1 done"]
+        assert stage.server.found() == ONCE
 
 
 STRANGERS = pytest.mark.parametrize(
