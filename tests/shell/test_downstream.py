@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 
 from epochgate.shell.downstream import Exchange, ServerLimits
@@ -15,6 +18,20 @@ POST = b"POST /mcp HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}"
 
 def _ok(exchange: Exchange) -> None:
     exchange.respond(200, (), b"ok")
+
+
+@contextmanager
+def _logged() -> Iterator[list[str]]:
+    """What the shell logs meanwhile."""
+    lines: list[str] = []
+    handler = logging.Handler()
+    handler.emit = lambda record: lines.append(record.getMessage())  # type: ignore[method-assign]
+    logger = logging.getLogger("epochgate.shell")
+    logger.addHandler(handler)
+    try:
+        yield lines
+    finally:
+        logger.removeHandler(handler)
 
 
 @on_each_loop
@@ -139,14 +156,16 @@ async def test_a_bad_chunk_inside_a_body_is_refused_at_once() -> None:
 @on_each_loop
 async def test_a_client_that_leaves_inside_its_body_is_no_request() -> None:
     owner = Owner(_ok)
-    async with listening(owner.handle) as (server, port):
-        for leave in (Peer.reset, Peer.half_close):
-            async with connected(port) as client:
-                await client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc")
-                await until(lambda: any(not connection.is_idle for connection in server.live))
-                leave(client)
-                await until(lambda: not server.live)
-        assert owner.exchanges == []
+    with _logged() as lines:
+        async with listening(owner.handle) as (server, port):
+            for leave in (Peer.reset, Peer.half_close):
+                async with connected(port) as client:
+                    await client.send(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc")
+                    await until(lambda: any(not connection.is_idle for connection in server.live))
+                    leave(client)
+                    await until(lambda: not server.live)
+    assert owner.exchanges == []
+    assert lines == []
 
 
 @on_each_loop

@@ -179,7 +179,8 @@ class Connection(web.RequestHandler):
         Neither the answer nor the log repeats what the client sent.
         """
         if not isinstance(exc, HttpProcessingError):
-            _log.error("handler failed", exc_info=exc)
+            if not isinstance(exc, ConnectionAbortedError):  # the client left inside its body
+                _log.error("handler failed", exc_info=exc)
             self.break_off()
             raise ConnectionAbortedError
         is_large = isinstance(exc, LineTooLong) or exc.message.startswith(_TOO_MANY_HEADERS)
