@@ -16,6 +16,7 @@ from tests.peers.install import Peers
 HERE = Path(__file__).parents[1] / "peers"
 PYTHON_KINDS = ("python-1.30", "python-2.3")
 KINDS = (*PYTHON_KINDS, "typescript")
+ASKING_KINDS = ("python-1.30", "typescript-sdk")
 
 
 class Stage:
@@ -32,7 +33,11 @@ class Stage:
         """A server of the official SDK, and its port. It is there again, empty, when started again there."""
         if kind == "typescript":
             return await self._everything(port or _free_port())
-        command = [self._python(kind), str(HERE / "python" / "server.py"), "--port", str(port), *flags]
+        if kind == "typescript-sdk":
+            program = ["node", str(HERE / "ts" / "server.mjs")]
+        else:
+            program = [self._python(kind), str(HERE / "python" / "server.py")]
+        command = [*program, "--port", str(port), *flags]
         server = await self._start(f"server {kind}", command)
         return server, (await server.wait_told("ready"))["port"]
 

@@ -51,21 +51,29 @@ class Steered:
         wanted = {"event": event, **where}
         return [line for line in self.lines if wanted.items() <= line.items()]
 
-    async def wait_told(self, event: str, **where: object) -> Line:
-        """The first such line, said already or yet to come. Raises `NotTold`."""
-        await self._wait(lambda: bool(self.told(event, **where)), f"{event} {where}")
-        return self.told(event, **where)[0]
+    async def wait_told(self, event: str, *, times: int = 1, **where: object) -> Line:
+        """The first such line, or the one that makes them so many, said already or yet to come.
+
+        Raises `NotTold`.
+        """
+        await self._wait(lambda: len(self.told(event, **where)) >= times, f"{event} {where}")
+        return self.told(event, **where)[times - 1]
+
+    async def wait_answer(self, call: str) -> Line:
+        """The result or the error of a call that a client was ordered to make. Raises `NotTold`."""
+
+        def answers() -> list[Line]:
+            return self.told("result", call=call) + self.told("error", call=call)
+
+        await self._wait(lambda: bool(answers()), f"the answer of {call}")
+        return answers()[0]
 
     async def wait_result(self, call: str) -> Line:
-        """The result of a call that a client was ordered to make. Raises `NotTold`, at once on an error."""
-
-        def is_answered() -> bool:
-            return bool(self.told("result", call=call) or self.told("error", call=call))
-
-        await self._wait(is_answered, f"the answer of {call}")
-        if not self.told("result", call=call):
+        """The result of such a call. Raises `NotTold`, at once on an error."""
+        answer = await self.wait_answer(call)
+        if answer["event"] != "result":
             raise NotTold(f"{self.name} got an error instead of a result: {self._story()}")
-        return self.told("result", call=call)[0]
+        return answer
 
     async def wait_text(self, fragment: str) -> None:
         """Wait for a line of plain text that holds `fragment`. Raises `NotTold`."""

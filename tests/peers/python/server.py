@@ -1,10 +1,12 @@
 """An MCP server made with the official Python SDK, 1.30 or 2.3, that a test can steer.
 
-    python server.py --port 0 [--events] [--epoch] [--released]
+    python server.py --port 0 [--events] [--epoch] [--retry MS] [--released] [--asking] [--destructive]
 
 It says what happens as JSON lines on stdout (`ready`, `received` with the method of each message,
-`execution` for each run of the tool) and obeys JSON lines on stdin (`release`, `evict`, `forget`).
-`--events` gives it an event store, `--epoch` tags every message with the epoch of its session.
+`execution` for each run of a tool, `cancelled` for one that was) and obeys JSON lines on stdin (`release`,
+`evict`, `forget`). `--events` gives it one event store for all its sessions, `--epoch`
+tags every message with the epoch of its session, `--retry` tells clients how long to wait before they resume,
+`--asking` adds tools that ask their caller (1.30 only), `--destructive` declares that `count` destroys.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ import uuid
 import uvicorn
 from epochs import EpochTags, Spy
 from event_store import IntegerEventStore
+from mcp.types import ToolAnnotations
 
 try:
     from mcp.server.mcpserver import Context, MCPServer
@@ -35,45 +38,61 @@ def tell(event: str, **what: object) -> None:
     print(json.dumps({"event": event, **what}), flush=True)
 
 
-class Gate:
-    """Where a run of the tool waits until the test lets it go on."""
+class Gates:
+    """Where runs of a tool wait until the test lets those with their label go on."""
 
-    def __init__(self, is_open: bool) -> None:
-        self._opened = asyncio.Event()
-        if is_open:
-            self._opened.set()
+    def __init__(self, are_open: bool) -> None:
+        self._are_open = are_open
+        self._opened: dict[str, asyncio.Event] = {}
 
-    async def wait_opened(self) -> None:
-        await self._opened.wait()
+    async def wait_opened(self, label: str) -> None:
+        if not self._are_open:
+            await self._gate(label).wait()
 
-    def open(self) -> None:
-        self._opened.set()
+    def open(self, label: str) -> None:
+        self._gate(label).set()
+
+    def _gate(self, label: str) -> asyncio.Event:
+        return self._opened.setdefault(label, asyncio.Event())
 
 
-def build(gate: Gate, has_store: bool) -> tuple[object, MCPServer]:
+def build(gates: Gates, options: argparse.Namespace) -> tuple[object, MCPServer]:
     """The ASGI application and the server behind it."""
-    store = IntegerEventStore() if has_store else None
-    server = MCPServer("peer") if IS_V2 else MCPServer("peer", event_store=store)
+    store = IntegerEventStore() if options.events else None
+    resuming = {"event_store": store, "retry_interval": options.retry}
+    server = MCPServer("peer") if IS_V2 else MCPServer("peer", **resuming)
+    hints = ToolAnnotations(destructiveHint=True) if options.destructive else None
 
-    @server.tool(structured_output=False)
-    async def count(steps: int, hold_at: int, ctx: Context) -> str:
+    @server.tool(structured_output=False, annotations=hints)
+    async def count(steps: int, hold_at: int, ctx: Context, label: str = "") -> str:
         """Count to `steps`, telling progress; wait after step `hold_at` until released."""
         run = uuid.uuid4().hex
-        tell("execution", run=run)
+        tell("execution", run=run, label=label)
         total = 0
         for step in range(1, steps + 1):
             total += step
             await ctx.report_progress(step, steps, run)
             if step == hold_at:
-                await gate.wait_opened()
+                await hold(label)
         return json.dumps({"run": run, "sum": total})
+
+    async def hold(label: str) -> None:
+        try:
+            await gates.wait_opened(label)
+        except asyncio.CancelledError:
+            tell("cancelled", label=label)
+            raise
 
     @server.tool(structured_output=False)
     async def echo(text: str) -> str:
         """Give back what was said."""
         return text
 
-    app = server.streamable_http_app(event_store=store) if IS_V2 else server.streamable_http_app()
+    if options.asking:
+        from asking import add_asking_tools
+
+        add_asking_tools(server, tell, gates.wait_opened)
+    app = server.streamable_http_app(**resuming) if IS_V2 else server.streamable_http_app()
     return app, server
 
 
@@ -98,16 +117,17 @@ async def evict(server: MCPServer, *, is_forgotten_only: bool) -> int:
     return len(sessions)
 
 
-async def obey(gate: Gate, server: MCPServer) -> None:
+async def obey(gates: Gates, server: MCPServer) -> None:
     """Carry out the test's orders until it closes our stdin."""
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), sys.stdin
     )
     while line := await reader.readline():
-        match json.loads(line)["do"]:
+        order = json.loads(line)
+        match order["do"]:
             case "release":
-                gate.open()
+                gates.open(order.get("label", ""))
                 tell("released")
             case "evict":
                 tell("evicted", sessions=await evict(server, is_forgotten_only=False))
@@ -122,11 +142,14 @@ async def main() -> None:
     parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--events", action="store_true", help="keep events, with integer ids")
     parser.add_argument("--epoch", action="store_true", help="state the session's epoch on every message")
+    parser.add_argument("--retry", type=int, help="milliseconds before a client should resume")
     parser.add_argument("--released", action="store_true", help="let the tool run through")
+    parser.add_argument("--asking", action="store_true", help="add the tools that ask their caller")
+    parser.add_argument("--destructive", action="store_true", help="declare `count` destructive")
     options = parser.parse_args()
 
-    gate = Gate(options.released)
-    app, server = build(gate, options.events)
+    gates = Gates(options.released)
+    app, server = build(gates, options)
     if options.epoch:
         app = EpochTags(app)
     app = Spy(app, lambda method: tell("received", method=method))
@@ -134,7 +157,7 @@ async def main() -> None:
     listener = socket.create_server(("127.0.0.1", options.port))
     web = WebServer(uvicorn.Config(app, log_level="warning", lifespan="on", ws="none"))
     serving = asyncio.create_task(web.serve(sockets=[listener]))
-    obeying = asyncio.create_task(obey(gate, server))
+    obeying = asyncio.create_task(obey(gates, server))
     await asyncio.wait({serving, obeying}, return_when=asyncio.FIRST_COMPLETED)
     web.should_exit = True
     await serving
