@@ -41,6 +41,17 @@ def test_delete_is_forwarded_and_ends_the_session(status: int, told: int) -> Non
     assert not play.heals
 
 
+def test_what_cannot_be_read_goes_nowhere_when_the_session_is_over() -> None:
+    play = opened()
+    play.delete()
+    play.refuse(play.leg("DELETE"), 200)
+
+    exchange = play.post(b"no JSON")
+
+    assert exchange.status == 404
+    assert not [leg for leg in play.legs.values() if leg.body == b"no JSON"]
+
+
 @pytest.mark.parametrize("status", [401, 403, 405])
 def test_a_delete_that_is_refused_passes_and_keeps_the_session(status: int) -> None:
     """401, 403 and 405 (R25)."""

@@ -251,6 +251,8 @@ def begin_drain(session: Session, until: float) -> None:
             continue
         delivery.break_off(session, stream)
         if stream.exchange is not None:
+            if stream.client is ClientHalf.UNBORN:  # the server has not answered yet
+                delivery.open_sse(session, stream, sse_headers(session))
             session.do(EndAnswer(delivery.release(session, stream)))
             stream.move_client(ClientInput.LEFT)
 

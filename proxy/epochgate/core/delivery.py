@@ -228,14 +228,25 @@ def respond(
 ) -> None:
     """Answer a stream's POST whole. No cursor leads to the stream: nothing of it is kept."""
     if stream.exchange is not None:
-        session.do(Respond(release(session, stream), status, headers, body, reason))
+        respond_whole(session, release(session, stream), status, headers, body, reason)
         stream.move_client(ClientInput.FINISHED)
     session.finished.append(stream)
 
 
 def not_found(session: Session, exchange: int) -> None:
     """The session is over: plain text, since a JSON-RPC body would keep it alive in Go (W4)."""
-    session.do(Respond(exchange, 404, TEXT_HEADERS, b"session not found"))
+    respond_whole(session, exchange, 404, TEXT_HEADERS, b"session not found")
+
+
+def respond_whole(
+    session: Session, exchange: int, status: int, headers: Headers, body: bytes, reason: bytes | None = None
+) -> None:
+    """Answer a request whole; a GET whose stream was begun has its status already (R32): it ends."""
+    if exchange in session.opened:
+        del session.opened[exchange]
+        session.do(EndAnswer(exchange))
+    else:
+        session.do(Respond(exchange, status, headers, body, reason))
 
 
 def fail(session: Session, stream: Stream, code: int, reason: str) -> None:

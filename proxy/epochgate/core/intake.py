@@ -47,7 +47,10 @@ def post_arrived(session: Session, event: PostArrived) -> None:
     session.touch()
     body = event.body
     if body is None:
-        forwarding.forward(session, forwarding.Post(event), session.current, event.raw)
+        if look_up(INTAKE, session.state, ClientAsk.REQUEST) is Does.NOT_FOUND:
+            delivery.not_found(session, event.exchange)
+        else:
+            forwarding.forward(session, forwarding.Post(event), session.current, event.raw)
         return
     requests = body.requests
     if session.state is SessionState.OPENING and session.opening is None and requests:
@@ -163,10 +166,12 @@ def get_arrived(session: Session, event: GetArrived) -> None:
         case Does.RESOLVE if not http.accepts_events(event.head.headers):
             text = b"what follows a Last-Event-ID is an event stream"
             session.do(Respond(event.exchange, 406, delivery.TEXT_HEADERS, text))
+        case _ if event.head.fingerprint not in session.accepted:
+            resuming.ask_first(session, event, lambda: get_arrived(session, event))
         case Does.STREAM:
-            resuming.authorise(session, event, lambda: _stream(session, event))
+            _stream(session, event)
         case _:
-            resuming.authorise(session, event, lambda: resuming.resume(session, event))
+            resuming.resume(session, event)
 
 
 def _stream(session: Session, event: GetArrived) -> None:
@@ -177,7 +182,7 @@ def _stream(session: Session, event: GetArrived) -> None:
         standalone.replace_waiting(session, held, event.exchange, event.head)
     elif held.exchange is not None and (_came_too_soon(session, held) or _may_mean_a_request(session)):
         headers = (*delivery.TEXT_HEADERS, (b"Retry-After", b"5"))
-        resuming.respond(session, event.exchange, 409, headers, b"a stream is open already")
+        delivery.respond_whole(session, event.exchange, 409, headers, b"a stream is open already")
     else:
         held.last_attached_at = session.now
         standalone.take_over(session, event.exchange)

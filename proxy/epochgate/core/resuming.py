@@ -18,10 +18,9 @@ from epochgate.core import (
     standalone,
 )
 from epochgate.core.axes import CursorEvidence, Half, Match, Names, Position
-from epochgate.core.commands import AbortAnswer, Counted, EndAnswer, Judged, OpenAnswer, Respond, Write
+from epochgate.core.commands import AbortAnswer, Counted, Judged, OpenAnswer, Respond, Write
 from epochgate.core.events import GetArrived
 from epochgate.core.generation import Generation
-from epochgate.core.http import Headers
 from epochgate.core.inquiry import Outcome
 from epochgate.core.states import ClientHalf, Up
 from epochgate.core.stream import Stream, Tombstone
@@ -32,15 +31,12 @@ if TYPE_CHECKING:
     from epochgate.core.session import Session
 
 
-def authorise(session: Session, event: GetArrived, then: Callable[[], None]) -> None:
-    """Do `then` if the upstream has accepted this caller in this session, else ask it first (R32).
+def ask_first(session: Session, event: GetArrived, then: Callable[[], None]) -> None:
+    """Do `then` once the upstream has accepted this caller in this session (R32).
 
     The client waits for its status line at most `ASK_S`; after that it has a stream, and on it nothing
     until it is accepted.
     """
-    if event.head.fingerprint in session.accepted:
-        then()
-        return
     session.asking[event.exchange] = event
     asked_in = session.current
 
@@ -126,7 +122,7 @@ def resume(session: Session, event: GetArrived) -> None:
         case _:
             session.do(Counted("unknown_cursors"))
             text = b"this Last-Event-ID names no stream of this session"
-            respond(session, event.exchange, 400, delivery.TEXT_HEADERS, text)
+            delivery.respond_whole(session, event.exchange, 400, delivery.TEXT_HEADERS, text)
 
 
 class _Found:
@@ -227,13 +223,4 @@ def _refuse_finished(session: Session, event: GetArrived) -> None:
         standalone.take_over(session, event.exchange)
         return
     headers = (*delivery.TEXT_HEADERS, (b"Allow", b"POST, DELETE"))
-    respond(session, event.exchange, 405, headers, b"this stream is finished")
-
-
-def respond(session: Session, exchange: int, status: int, headers: Headers, body: bytes) -> None:
-    """Answer a GET whole; where its stream was begun already there is no second status: it ends."""
-    if exchange in session.opened:
-        del session.opened[exchange]
-        session.do(EndAnswer(exchange))
-    else:
-        session.do(Respond(exchange, status, headers, body))
+    delivery.respond_whole(session, event.exchange, 405, headers, b"this stream is finished")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from epochgate.core import classify, clientleg, delivery, healing, http, jsonrpc, legs, restarting, sse
 from epochgate.core.axes import Leg, Shape
-from epochgate.core.commands import Counted, EndAnswer, Respond
+from epochgate.core.commands import Counted, EndAnswer
 from epochgate.core.events import LegEnd, RequestHead
 from epochgate.core.generation import Generation
 from epochgate.core.states import ClientHalf, ClientInput, SessionState, Up, UpInput
@@ -46,7 +46,8 @@ def replace_waiting(session: Session, stream: Stream, exchange: int, head: Reque
     if stream.exchange is not None:
         headers = (*delivery.TEXT_HEADERS, (b"Retry-After", b"5"))
         older = delivery.release(session, stream)
-        session.do(Respond(older, 409, headers, b"a newer request took this one's place"))
+        text = b"a newer request took this one's place"
+        delivery.respond_whole(session, older, 409, headers, text)
     stream.caller = head
     stream.exchange = exchange
     session.exchanges[exchange] = stream
@@ -181,7 +182,9 @@ def close(session: Session, stream: Stream) -> None:
     delivery.end_leg(session, stream)
     delivery.break_off(session, stream)
     session.move_stream(stream, UpInput.FAILED)
-    if stream.exchange is not None:
+    if stream.client is ClientHalf.UNBORN:
+        delivery.respond(session, stream, 404, delivery.TEXT_HEADERS, b"session not found")
+    elif stream.exchange is not None:
         session.do(EndAnswer(delivery.release(session, stream)))
         stream.move_client(ClientInput.FINISHED)
     clientleg.forget(session, stream)

@@ -1,0 +1,106 @@
+"""GETs that wait, for their server's answer or for their caller's acceptance, when something else happens."""
+
+from __future__ import annotations
+
+from epochgate.core.events import DrainBegun
+from tests.core.messages import log, result
+from tests.core.playbook import Play, opened
+from tests.core.scenes import say, texts
+from tests.core.sides import Exchange
+
+BOB = b"bob"
+
+
+def begun_for_bob(play: Play) -> Exchange:
+    """Bob's GET: the server says nothing about him, so that his stream was begun after 1.5 s (R32)."""
+    exchange = play.get(who=BOB)
+    play.advance(1.6)
+    assert exchange.status == 200
+    assert exchange.is_open
+    return exchange
+
+
+def accept_bob(play: Play) -> None:
+    ping = play.leg("ping")
+    play.answer(ping, result(ping.id, {}))
+
+
+def test_a_drain_ends_a_stream_that_the_server_has_not_answered_as_any_other() -> None:
+    """W10: cleanly, so that the client comes back elsewhere."""
+    play = opened()
+    exchange = play.get()
+
+    play.feed(DrainBegun(play.now + 25))
+
+    assert exchange.status == 200
+    assert not exchange.is_open
+    assert not exchange.is_aborted
+    leg = play.leg("GET")
+    play.open(leg)
+    say(play, leg, "kept")
+    assert texts(play.get(exchange.last_id)) == ["kept"]
+
+
+def test_a_stream_that_the_server_has_not_answered_ends_with_the_session() -> None:
+    play = opened()
+    exchange = play.get()
+    play.delete()
+
+    play.refuse(play.leg("DELETE"), 200)
+
+    assert (exchange.status, exchange.body) == (404, b"session not found")
+    assert not play.has_leg("GET")
+
+
+def test_a_caller_who_is_accepted_when_the_session_is_over_opens_nothing() -> None:
+    play = opened()
+    exchange = play.get(who=BOB)
+    play.delete()
+    play.refuse(play.leg("DELETE"), 200)
+
+    accept_bob(play)
+
+    assert exchange.status == 404
+    assert not play.sent("GET")
+    play.advance(61)
+    assert play.is_forgotten
+
+
+def test_a_stream_that_was_begun_for_its_caller_ends_if_the_server_offers_none() -> None:
+    """A second status would be part of its body."""
+    play = opened()
+    exchange = begun_for_bob(play)
+    accept_bob(play)
+
+    play.refuse(play.leg("GET"), 405)
+
+    assert exchange.status == 200
+    assert not exchange.is_open
+    assert exchange.body == b""
+
+
+def test_a_stream_that_was_begun_for_its_caller_ends_if_a_newer_one_takes_its_place() -> None:
+    play = opened()
+    first = begun_for_bob(play)
+    accept_bob(play)
+
+    second = play.get(who=BOB)
+
+    assert first.status == 200
+    assert not first.is_open
+    leg = play.leg("GET")
+    play.open(leg)
+    say(play, leg, "live")
+    assert second.messages == [log("live")]
+
+
+def test_a_stream_that_was_begun_for_its_caller_ends_if_the_session_is_over() -> None:
+    play = opened()
+    exchange = begun_for_bob(play)
+    play.delete()
+    play.refuse(play.leg("DELETE"), 200)
+
+    accept_bob(play)
+
+    assert exchange.status == 200
+    assert not exchange.is_open
