@@ -128,3 +128,11 @@ def test_state_is_put_back_in_order_and_only_the_prelude_must_succeed() -> None:
 def test_what_a_heal_is_counted_under(reason: str, trigger: str) -> None:
     assert heal.trigger_of(reason) == trigger
     assert trigger in heal.TRIGGERS
+
+
+def test_an_initialize_without_parameters_is_sent_again_with_the_version_alone() -> None:
+    recorded = jsonrpc.read_message(b'{"jsonrpc":"2.0","id":0,"method":"initialize"}')
+
+    body = heal.initialize_request(recorded, "2025-06-18", b"9")
+
+    assert json.loads(body)["params"] == {"protocolVersion": "2025-06-18"}

@@ -132,7 +132,10 @@ def canonical(value: bytes) -> bytes:
         text = read_string(value)
         return value if text is None else msgspec.json.encode(text)
     if value[:1] in (b"{", b"["):
-        return msgspec.json.format(value, indent=-1)
+        try:
+            return msgspec.json.format(value, indent=-1)
+        except msgspec.DecodeError:
+            return value  # half of a surrogate pair is in it
     decimal = _DECIMAL.fullmatch(value)
     return decimal[1].removesuffix(b".") if decimal else value
 

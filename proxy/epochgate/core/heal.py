@@ -14,6 +14,7 @@ import msgspec
 from epochgate.core import jsonrpc
 from epochgate.core.events import RequestHead
 from epochgate.core.generation import Generation
+from epochgate.core.jsontext import strip, text_of
 
 # A reason that restarts, to the trigger that the heal is counted under.
 _TRIGGERS = {
@@ -71,10 +72,10 @@ def read_initialize_result(result: bytes) -> InitializeResult | None:
 
 def initialize_request(recorded: jsonrpc.Message, negotiated: str, request_id: bytes) -> bytes:
     """The client's own `initialize` with the negotiated version and an id of ours (W9)."""
-    params = msgspec.json.decode(bytes((jsonrpc.read_object(recorded.raw) or {})["params"]))
-    params["protocolVersion"] = negotiated
-    if isinstance(params.get("_meta"), dict):
-        params["_meta"].pop("progressToken", None)
+    members = recorded.params()
+    params: dict[str, object] = {**members, "protocolVersion": negotiated}
+    if (meta := text_of(members, "_meta")) is not None:
+        params["_meta"] = msgspec.Raw(strip(meta, (), ("progressToken",)))
     return jsonrpc.request(request_id, "initialize", params)
 
 

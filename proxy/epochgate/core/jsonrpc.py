@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
@@ -28,6 +29,8 @@ from epochgate.core.jsontext import (
 )
 from epochgate.core.jsontext import read_object as read_object  # part of what this module offers
 from epochgate.core.values import Value
+
+_Read = TypeVar("_Read", bound=msgspec.Struct)
 
 _SAFE_DIGITS = 15  # every integer of so many digits is safe
 SAFE_INTEGER = 2**53  # ids of this size and above are not exact in JavaScript
@@ -153,6 +156,20 @@ _META = msgspec.json.Decoder(_Meta)
 _NO_PARAMS = _Params()
 
 
+def _decoded(decoder: msgspec.json.Decoder[_Read], raw: bytes | msgspec.Raw) -> _Read | None:
+    """What a decoder of raw members reads; None if this is no object."""
+    try:
+        return decoder.decode(raw)
+    except UNREADABLE:
+        members = read_object(bytes(raw))  # half of a surrogate pair may be in the way
+    if members is None:
+        return None
+    fields, keys = decoder.type.__struct_fields__, decoder.type.__struct_encode_fields__
+    return decoder.type(
+        **{field: members[key] for field, key in zip(fields, keys, strict=True) if key in members}
+    )
+
+
 def located(message: Message) -> Message:
     """The message with the places of its values, if it was read without them."""
     return message if message.is_rewritable else read_message(message.raw)
@@ -163,9 +180,8 @@ def read_message(raw: bytes, *, is_located: bool = True) -> Message:
 
     Without `is_located` a response is not rewritable until `located`.
     """
-    try:
-        envelope = _ENVELOPE.decode(raw)
-    except UNREADABLE:
+    envelope = _decoded(_ENVELOPE, raw)
+    if envelope is None:
         return Message(raw, Kind.INVALID)
     request_id = bytes(envelope.id) or None
     method = read_string(envelope.method) if envelope.method != _ABSENT else None
@@ -215,22 +231,13 @@ def _kind(envelope: _Envelope, request_id: bytes | None, method: str | None) -> 
 
 
 def _read_params(raw: msgspec.Raw) -> _Params:
-    if raw == _ABSENT:
-        return _NO_PARAMS
-    try:
-        return _PARAMS.decode(raw)
-    except UNREADABLE:
-        return _NO_PARAMS
+    return _NO_PARAMS if raw == _ABSENT else _decoded(_PARAMS, raw) or _NO_PARAMS
 
 
 def _read_token(meta: msgspec.Raw) -> bytes | None:
     """The progress token in `params._meta`."""
-    if meta == _ABSENT:
-        return None
-    try:
-        return bytes(_META.decode(meta).token) or None
-    except UNREADABLE:
-        return None
+    read = None if meta == _ABSENT else _decoded(_META, meta)
+    return None if read is None else bytes(read.token) or None
 
 
 def _find_spans(

@@ -20,6 +20,10 @@ UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _OBJECT = msgspec.json.Decoder(Members)
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 _STRING = msgspec.json.Decoder(str)
+# Half of a surrogate pair, or (to be left alone) a whole one; the backslash before `u` is not escaped.
+_SURROGATE = re.compile(
+    rb"(?<!\\)((?:\\\\)*)\\u[dD](?:[89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|([89a-fA-F][0-9a-fA-F]{2}))"
+)
 _KEY = re.compile(rb'"(?:[^"\\]|\\.)*+"', re.DOTALL)
 _WHITE = b" \t\r\n"
 _SPACE = ord(" ")
@@ -33,7 +37,26 @@ def read_object(raw: bytes) -> Members | None:
     try:
         return _OBJECT.decode(raw)
     except UNREADABLE:
+        pass
+    text = _mended(raw)
+    try:
+        members = None if text is None else _OBJECT.decode(text)
+    except UNREADABLE:
         return None
+    spans = None if text is None or members is None else locate(text, 0, members)
+    if spans is None:
+        return members
+    return {key: msgspec.Raw(raw[start:end]) for key, (start, end) in spans.items()}
+
+
+def _mended(raw: bytes) -> bytes | None:
+    """The text with U+FFFD for each half of a surrogate pair, in as many bytes; None if it has none.
+
+    JavaScript writes such halves where a string was cut; they are JSON, but msgspec refuses them.
+    """
+    if b"\\ud" not in raw and b"\\uD" not in raw:
+        return None
+    return _SURROGATE.sub(lambda found: found[1] + b"\\ufffd" if found[2] else found[0], raw)
 
 
 def read_array(raw: bytes) -> list[msgspec.Raw] | None:
@@ -43,7 +66,20 @@ def read_array(raw: bytes) -> list[msgspec.Raw] | None:
     try:
         return _ARRAY.decode(raw)
     except UNREADABLE:
+        pass
+    text = _mended(raw)
+    try:
+        elements = None if text is None else _ARRAY.decode(text)
+    except UNREADABLE:
         return None
+    if text is None or elements is None:
+        return None
+    at, found = text.index(b"[") + 1, []
+    for element in map(bytes, elements):
+        at = text.index(element, at)
+        found.append(msgspec.Raw(raw[at : at + len(element)]))
+        at += len(element)
+    return found
 
 
 def read_string(value: msgspec.Raw | bytes | None) -> str | None:

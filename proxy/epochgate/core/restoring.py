@@ -7,8 +7,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from epochgate.core import (
     ending,
     evidence,
@@ -32,9 +30,8 @@ _MAX_TOOL_PAGES = 100  # a server that pages for ever does not hold a heal up
 
 
 def call_params(raw: bytes) -> dict[str, object]:
-    params: dict[str, object] = msgspec.json.decode(jsonrpc.member(raw, "params") or b"{}")
-    params.pop("_meta", None)
-    return params
+    params = jsonrpc.read_object(jsonrpc.member(raw, "params") or b"{}") or {}
+    return {key: value for key, value in params.items() if key != "_meta"}
 
 
 def restore_next(session: Session, run: Heal, new: Generation) -> None:
