@@ -91,6 +91,15 @@ def test_ids_of_a_whole_block_are_learned_at_once() -> None:
     assert known.step(event("2")) is SAME
 
 
+def test_one_step_that_was_none_in_a_block_is_remembered_behind_it() -> None:
+    known = EventIds()
+    ids = [b"4", b"9", b"10", b"11", b"12"]
+    known.saw(ids, b"".join(event(id.decode()).raw for id in ids))
+
+    assert not known.is_comparable
+    assert known.step(event("20")) is UNJUDGED
+
+
 def test_only_the_youngest_events_are_kept_to_compare() -> None:
     known = EventIds()
     for number in range(1, 20):

@@ -40,7 +40,8 @@ class EventIds:
         """Learn from the ids of a block that was relayed; the block is kept by reference."""
         if self._is_stepping and not self._learn_run(ids):
             for event_id in ids:
-                self._learn(event_id)
+                if self._is_stepping:
+                    self._learn(event_id)
         self.last = ids[-1] or None
         self.remember(block)
 
