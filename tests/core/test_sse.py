@@ -201,6 +201,15 @@ def test_data_is_replaced_and_every_other_line_kept(raw: bytes, data: bytes, cha
     assert sse.with_data(sse.parse(raw), data) == changed
 
 
+def test_a_blank_line_stays_one_when_the_line_before_it_is_taken_out() -> None:
+    """A CR and an LF that come together would be one line end, and the event would have none."""
+    raw = b": c\rid: 1\n\n"
+
+    assert sse.with_cursor(raw, 7) == b"id: 7\r\n: c\r\r\n"
+    event = sse.parse(b"data: {\r: c\rdata: }\n\n")
+    assert sse.with_data(event, b"{}") == b"data: {}\n: c\r\r\n"
+
+
 def test_lines_of_named_fields_are_taken_out() -> None:
     assert (
         sse.without_fields(b"retry: 5\r\nid: 1\r\ndata: x\r\n\r\n", (b"retry", b"id")) == b"data: x\r\n\r\n"

@@ -250,8 +250,14 @@ def with_cursor(raw: bytes, cursor: int) -> bytes:
 
 def without_fields(raw: bytes, fields: Collection[bytes]) -> bytes:
     """The event less the lines of these fields, every other line as it stands."""
-    lines = raw.splitlines(keepends=True)
-    return b"".join(line for line in lines if _field(line) not in fields)
+    return _joined([line for line in raw.splitlines(keepends=True) if _field(line) not in fields])
+
+
+def _joined(lines: list[bytes]) -> bytes:
+    """What is left of an event's lines; its blank line does not become part of the end before it."""
+    if len(lines) > 1 and lines[-1] == b"\n" and lines[-2].endswith(b"\r"):
+        lines[-1] = b"\r\n"
+    return b"".join(lines)
 
 
 def with_data(event: Event, data: bytes) -> bytes:
@@ -267,9 +273,8 @@ def with_data(event: Event, data: bytes) -> bytes:
             lines[at] = _with_value(lines[at], value)
         return b"".join(lines)
     lines[places[0]] = b"".join(b"data: %b%b" % (value, end) for value in values)
-    for at in places[1:]:
-        lines[at] = b""
-    return b"".join(lines)
+    left_out = set(places[1:])
+    return _joined([line for at, line in enumerate(lines) if at not in left_out])
 
 
 def _with_value(line: bytes, value: bytes) -> bytes:
