@@ -129,6 +129,18 @@ def test_a_bad_value_is_one_line_with_what_would_be_right(flags: dict[str, str],
     assert _complaint(flags) == line
 
 
+@pytest.mark.parametrize("name", ["credential_headers", "epoch_keys", "allowed_hosts", "gone_pattern"])
+def test_bytes_that_are_no_text_are_told_as_any_bad_value(name: str) -> None:
+    """So the system hands over what is no UTF-8; YAML may spell it out."""
+    with pytest.raises(BadSettings, match=r"not UTF-8; give [^\n]+$"):
+        _load({name: "a, \udcff"})
+
+
+def test_a_credential_header_is_a_header_name() -> None:
+    with pytest.raises(BadSettings, match=r"^--credential-headers .*: not a header name; give [^\n]+$"):
+        _load({"credential_headers": "X-Api-Key, schlüssel"})
+
+
 def test_a_mistyped_variable_names_the_nearest_right_one() -> None:
     line = "EPOCHGATE_HOLDS: no such setting; did you mean EPOCHGATE_HOLD?"
     assert _complaint({}, {"EPOCHGATE_HOLDS": "3"}) == line
@@ -201,6 +213,8 @@ def test_every_limit_says_its_reason_its_unit_and_what_happens_at_it() -> None:
         ("1 h", 3600),
         ("1.5s", 1.5),
         ("1d", 86400),
+        (0.00001, 0.00001),
+        (1e17, 1e17),
     ],
 )
 def test_durations(text: object, seconds: float) -> None:

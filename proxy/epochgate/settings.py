@@ -56,8 +56,15 @@ class UnknownSessions(Enum):
 def _read_words(value: object) -> object:
     """A list from `a, b` or from a YAML list."""
     if isinstance(value, str):
-        return tuple(word.strip() for word in value.split(",") if word.strip())
+        value = tuple(word.strip() for word in value.split(",") if word.strip())
+    if isinstance(value, tuple | list) and any(_SURROGATE.search(str(word)) for word in value):
+        raise ValueError("not UTF-8; give words with commas between them")
     return value
+
+
+def _read_header_names(value: object) -> object:
+    words = _read_words(value)
+    return tuple(map(_read_header_name, words)) if isinstance(words, tuple | list) else words
 
 
 def _read_listener(value: object) -> Address | None:
@@ -119,12 +126,15 @@ def _read_header_name(value: object) -> str:
 
 
 def _read_pattern(value: object) -> str:
+    if _SURROGATE.search(str(value)):
+        raise ValueError("not UTF-8; give for example session")
     try:
         return re.compile(str(value)).pattern
     except re.error as error:
         raise ValueError(f"not a regular expression ({error}); give for example session") from None
 
 
+_SURROGATE = re.compile(r"[\ud800-\udfff]")  # what stands for bytes that are no UTF-8
 _PRINTABLE = re.compile(r"[!-~]+", re.ASCII)
 _HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?", re.ASCII)
 _TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
@@ -143,6 +153,7 @@ Url = Annotated[str, BeforeValidator(_read_upstream)]
 Store = Annotated[str, BeforeValidator(_read_state)]
 Host = Annotated[str, BeforeValidator(_read_host)]
 HeaderName = Annotated[str, BeforeValidator(_read_header_name)]
+HeaderNames = Annotated[tuple[str, ...], BeforeValidator(_read_header_names)]
 Pattern = Annotated[str, BeforeValidator(_read_pattern)]
 
 
@@ -176,7 +187,7 @@ class Settings(Limits):
     allowed_origins: Words = _choice(
         (), "Origins served, or *; none given: loopback ones on a loopback address, else any"
     )
-    credential_headers: Words = _choice(
+    credential_headers: HeaderNames = _choice(
         ("X-Api-Key", "Api-Key"),
         "headers that tell callers apart, besides Authorization, Cookie and the query",
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from decimal import Decimal
 from ipaddress import ip_address
 
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", re.ASCII)
@@ -43,7 +44,7 @@ def read_size(value: object) -> int:
 def _quantity(value: object, factors: dict[str, float] | dict[str, int], wrong: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         raise ValueError(wrong)
-    match = _QUANTITY.fullmatch(str(value))
+    match = _QUANTITY.fullmatch(_written_out(value))
     factor = None if match is None else factors.get(match[2].lower())
     if match is None or factor is None:
         raise ValueError(wrong)
@@ -51,6 +52,12 @@ def _quantity(value: object, factors: dict[str, float] | dict[str, int], wrong: 
     if not math.isfinite(quantity):
         raise ValueError(wrong)
     return quantity
+
+
+def _written_out(value: float | str) -> str:
+    """A number with all its digits: Python writes small and large ones with an exponent."""
+    is_short = not isinstance(value, float) or not math.isfinite(value) or "e" not in str(value)
+    return str(value) if is_short else f"{Decimal(str(value)):f}"
 
 
 def write_duration(seconds: float) -> str:
