@@ -5,7 +5,7 @@ from __future__ import annotations
 from epochgate.core.events import DrainBegun
 from tests.core.messages import log, result
 from tests.core.playbook import Play, opened
-from tests.core.scenes import say, texts
+from tests.core.scenes import listening, say, texts
 from tests.core.sides import Exchange
 
 BOB = b"bob"
@@ -104,3 +104,21 @@ def test_a_stream_that_was_begun_for_its_caller_ends_if_the_session_is_over() ->
 
     assert exchange.status == 200
     assert not exchange.is_open
+
+
+def test_two_resumes_of_a_stream_that_was_given_up_wait_for_one_new_one() -> None:
+    """R13, R35: the newer one takes the place of the older one, which has no answer yet."""
+    play, away, leg = listening()
+    say(play, leg, "a")
+    play.leave(away)
+    play.advance(301)
+    first = play.get(away.last_id)
+
+    second = play.get(away.last_id)
+
+    assert first.status == 409
+    assert len([leg for leg in play.sent("GET") if leg.is_open]) == 1
+    leg = play.leg("GET")
+    play.open(leg)
+    say(play, leg, "b")
+    assert texts(second) == ["b"]

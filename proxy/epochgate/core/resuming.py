@@ -209,8 +209,11 @@ def _replay(session: Session, event: GetArrived, stream: Stream, position: int) 
 def _reopen_forgotten(session: Session, event: GetArrived) -> None:
     """A cursor of a standalone stream that was given up: always 200, the gap counted (R13)."""
     session.do(Counted("standalone_gaps"))
-    if session.standalone is None:
+    held = session.standalone
+    if held is None:
         standalone.open_for(session, event.exchange, event.head)
+    elif held.client is ClientHalf.UNBORN:
+        standalone.replace_waiting(session, held, event.exchange, event.head)
     else:
         standalone.take_over(session, event.exchange)
 
