@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from epochgate.core.events import DrainBegun
 from tests.core.messages import log, result
-from tests.core.playbook import Play, opened
+from tests.core.playbook import Play, opened, quiet
 from tests.core.scenes import listening, say, texts
 from tests.core.sides import Exchange
 
@@ -122,3 +122,32 @@ def test_two_resumes_of_a_stream_that_was_given_up_wait_for_one_new_one() -> Non
     play.open(leg)
     say(play, leg, "b")
     assert texts(second) == ["b"]
+
+
+def test_a_get_whose_client_left_while_its_session_was_lost_is_in_nobody_s_way() -> None:
+    play = opened()
+    quiet(play)
+    exchange = play.get()
+    play.refuse(play.leg("GET"), 404)
+    play.leave(exchange)
+    play.answer(play.leg("initialize"), b"no session")
+
+    assert play.heals == [("session_gone", "incompatible")]
+    assert play.call().status == 404
+
+
+def test_a_get_after_one_whose_client_left_while_its_session_was_lost_is_asked_for_anew() -> None:
+    play = opened()
+    quiet(play)
+    exchange = play.get()
+    play.refuse(play.leg("GET"), 404)
+    play.leave(exchange)
+    play.heal()
+
+    again = play.get()
+
+    leg = play.leg("GET")
+    assert leg.session_id == b"up-2"
+    play.open(leg)
+    say(play, leg, "live")
+    assert texts(again) == ["live"]

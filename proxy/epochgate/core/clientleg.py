@@ -67,6 +67,8 @@ def left(session: Session, exchange: int) -> None:
 def _abandon(session: Session, stream: Stream) -> None:
     """Nobody waits for a request that is to be sent, or sent again: it will not be."""
     session.move_stream(stream, UpInput.FAILED)
+    if session.standalone is stream:
+        session.standalone = None
     session.set_timer(Timer.RETAIN, stream.handle, session.policy.retain_s)
 
 
