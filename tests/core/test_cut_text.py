@@ -56,6 +56,14 @@ def test_a_mark_is_put_beside_cut_text() -> None:
     assert jsonrpc.with_meta(raw, "k", b"1") == raw.replace(b'"_meta":{}', b'"_meta":{"k":1}')
 
 
+def test_cut_text_is_kept_where_a_key_stands_twice() -> None:
+    raw = b'{"id":5,"result":{"text":"' + HALF + b'"},"x":1,"x":2}'
+
+    marked = jsonrpc.with_meta(raw, "k", b"1")
+
+    assert marked == b'{"id":5,"result":{"_meta":{"k":1},"text":"' + HALF + b'"},"x":2}'
+
+
 def test_an_epoch_beside_cut_text_is_found_and_one_with_cut_text_compared_as_it_stands() -> None:
     raw = b'{"id":5,"result":{"text":"' + HALF + b'","_meta":{"session_epoch":%b}}}'
 

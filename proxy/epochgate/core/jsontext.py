@@ -43,10 +43,17 @@ def read_object(raw: bytes) -> Members | None:
         members = None if text is None else _OBJECT.decode(text)
     except UNREADABLE:
         return None
-    spans = None if text is None or members is None else locate(text, 0, members)
-    if spans is None:
-        return members
+    if text is None or members is None:
+        return None
+    spans = locate(text, 0, members)
+    if spans is None:  # a key stands twice
+        spans = {key: _last_of(text, bytes(value)) for key, value in members.items()}
     return {key: msgspec.Raw(raw[start:end]) for key, (start, end) in spans.items()}
+
+
+def _last_of(text: bytes, value: bytes) -> Span:
+    at = text.rindex(value)
+    return at, at + len(value)
 
 
 def _mended(raw: bytes) -> bytes | None:
