@@ -36,6 +36,8 @@ def error(code: int, message: str) -> bytes:
         (403, error(-32000, "no session"), False),
         (500, error(-32000, "no session"), False),
         (404, b'{"error":"a text, not an object"}', True),
+        (404, b'{"x":' + b"[" * 100_000, True),
+        (400, b'{"x":' + b"[" * 100_000, False),
     ],
 )
 def test_whether_the_session_is_gone(status: int, body: bytes, is_gone: bool) -> None:

@@ -136,3 +136,7 @@ def test_an_initialize_without_parameters_is_sent_again_with_the_version_alone()
     body = heal.initialize_request(recorded, "2025-06-18", b"9")
 
     assert json.loads(body)["params"] == {"protocolVersion": "2025-06-18"}
+
+
+def test_a_result_that_is_nested_too_deeply_is_none() -> None:
+    assert heal.read_initialize_result(b'{"capabilities":{"x":' + b"[" * 100_000) is None

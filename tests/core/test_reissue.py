@@ -199,3 +199,11 @@ def test_the_heal_asks_for_tools_where_the_decision_hangs_on_them(
     """And nowhere else (R20)."""
     assert reissue.needs_tools(policy, owed(name=name), tools(ANNOTATIONS)) is asks
     assert not reissue.needs_tools(policy, owed("resources/read"), Tools())
+
+
+@pytest.mark.parametrize("tool", [b'{"name":"a","x":%b', b'{"name":"a","annotations":{"x":%b'])
+def test_a_list_that_is_nested_too_deeply_teaches_nothing(tool: bytes) -> None:
+    tools = Tools()
+
+    assert tools.add_page(b'{"tools":[' + tool % (b"[" * 100_000), is_first=True) is None
+    assert not tools.hints

@@ -10,6 +10,7 @@ import msgspec
 from epochgate.core import http
 from epochgate.core.axes import Shape
 from epochgate.core.http import Headers
+from epochgate.core.jsontext import UNREADABLE
 from epochgate.core.policy import Policy
 
 METHOD_NOT_FOUND = -32601
@@ -38,7 +39,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 def _read_error(body: bytes) -> _Error | None:
     try:
         return _ENVELOPE.decode(body).error
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return None
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from epochgate.core.axes import Match
 from epochgate.core.http import Headers, fields
-from epochgate.core.jsontext import Members, has_unique_keys, read_array, read_object, read_string
+from epochgate.core.jsontext import UNREADABLE, Members, has_unique_keys, read_array, read_object, read_string
 
 CONFLICT = b"!conflict"  # no JSON text: a message that contradicts itself, equal to nothing
 
@@ -134,8 +134,8 @@ def canonical(value: bytes) -> bytes:
     if value[:1] in (b"{", b"["):
         try:
             return msgspec.json.format(value, indent=-1)
-        except msgspec.DecodeError:
-            return value  # half of a surrogate pair is in it
+        except UNREADABLE:
+            return value  # half of a surrogate pair is in it, or it is too deep
     decimal = _DECIMAL.fullmatch(value)
     return decimal[1].removesuffix(b".") if decimal else value
 

@@ -14,7 +14,7 @@ import msgspec
 from epochgate.core import jsonrpc
 from epochgate.core.events import RequestHead
 from epochgate.core.generation import Generation
-from epochgate.core.jsontext import strip, text_of
+from epochgate.core.jsontext import UNREADABLE, strip, text_of
 
 # A reason that restarts, to the trigger that the heal is counted under.
 _TRIGGERS = {
@@ -66,7 +66,7 @@ def read_initialize_result(result: bytes) -> InitializeResult | None:
     """Read the `result` of an `initialize` answer; None if it is none."""
     try:
         return _RESULT.decode(result)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return None
 
 

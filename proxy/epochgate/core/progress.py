@@ -7,6 +7,7 @@ import msgspec
 from epochgate.core import jsonrpc, sse
 from epochgate.core.evidence import Reading
 from epochgate.core.jsonrpc import Message
+from epochgate.core.jsontext import UNREADABLE
 from epochgate.core.stream import Owed, Stream
 
 
@@ -25,7 +26,7 @@ def _read(message: Message) -> _Params | None:
         return None
     try:
         return _PARAMS.decode(params)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return None
 
 

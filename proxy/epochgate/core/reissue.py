@@ -13,6 +13,7 @@ import msgspec
 
 from epochgate.core import jsonrpc
 from epochgate.core.enums import Enum
+from epochgate.core.jsontext import UNREADABLE
 from epochgate.core.policy import Policy, Reissue
 from epochgate.core.stream import Owed, OwedState
 
@@ -103,7 +104,7 @@ class Tools:
         """
         try:
             page = _PAGE.decode(result)
-        except msgspec.MsgspecError:
+        except UNREADABLE:
             return None
         if is_first:
             self._pages = {}
@@ -120,7 +121,7 @@ def _read_hint(annotations: msgspec.Raw) -> Hint:
         return Hint()
     try:
         return _HINT.decode(text)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return Hint(destructive_hint=True)  # said something that cannot be read: the careful reading
 
 
