@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from epochgate.core.axes import Break, BreakEvidence, Leg, MessageEvidence, Size
+from epochgate.core.axes import BreakEvidence, Leg, MessageEvidence
 from epochgate.core.verdict import OUTSIDE
 from tests.core.test_verdict import TABLES, first_fit
 from tests.core.verdict_cases import CASES
@@ -34,8 +34,6 @@ each_row = pytest.mark.parametrize(
 
 # Rows that no server and no client can provoke in the running proxy, and why.
 OUT_OF_REACH = {
-    place_of(MessageEvidence, "unbroken", size=Size.TOO_LARGE): "an event above the cap ends its call",
-    place_of(BreakEvidence, "event_too_large", how=Break.INSIDE_EVENT): "so that no leg breaks inside one",
     place_of(MessageEvidence, "no_epoch_captured", leg=Leg.RESUMED): "without epochs nothing is resumed",
     place_of(BreakEvidence, "session_ended"): "a session that ended has no stream that could break",
 }

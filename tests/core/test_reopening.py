@@ -258,6 +258,7 @@ def test_in_a_lost_session_it_opens_another_without_the_old_id() -> None:
 
 def test_in_a_parked_session_the_same_id_again_makes_it_live() -> None:
     play = opened()
+    play.advance(6)
     play.post(notification("notifications/x"))
     play.refuse(play.leg("notifications/x"), 404)
     before = play.session.state

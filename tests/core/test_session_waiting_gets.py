@@ -150,4 +150,4 @@ def test_a_get_after_one_whose_client_left_while_its_session_was_lost_is_asked_f
     assert leg.session_id == b"up-2"
     play.open(leg)
     say(play, leg, "live")
-    assert texts(again) == ["live"]
+    assert texts(again) == ["notifications/tools/list_changed", "live"]

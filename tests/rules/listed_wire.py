@@ -6,7 +6,7 @@ LISTED: dict[str, tuple[str, ...]] = {
     "W1": (
         "rules/test_wire.py::test_progress_of_one_call_on_the_stream_of_another_is_mapped_and_passed",
         "rules/test_wire.py::test_progress_behind_its_answer_is_late_for_a_minute_and_then_nobodys",
-        "core/test_session_standalone.py::test_progress_of_a_running_call_may_come_on_it",
+        "core/test_standalone.py::test_progress_of_a_running_call_may_come_on_it",
     ),
     "W2": (
         "rules/test_wire_sockets.py::test_an_idle_connection_is_used_for_less_time_than_servers_keep_theirs",
@@ -21,7 +21,7 @@ LISTED: dict[str, tuple[str, ...]] = {
     "W3": (
         "rules/test_wire.py::test_each_status_of_a_resume",
         "rules/test_wire.py::test_at_the_end_of_a_call_a_client_whose_standalone_leg_is_gone_means_that_one",
-        "core/test_session_standalone.py::test_a_client_that_resumes_at_the_end_of_a_call_means_the_standalone_one",
+        "core/test_standalone.py::test_a_client_that_resumes_at_the_end_of_a_call_means_the_standalone_one",
         "guarantees/test_g2_no_stranger.py::test_a_resume_of_a_session_never_seen_is_refused_and_not_passed_on",
     ),
     "W4": (
@@ -30,9 +30,9 @@ LISTED: dict[str, tuple[str, ...]] = {
         "rules/test_wire.py::test_a_session_that_is_gone_is_404_in_plain_text",
         "rules/test_wire.py::test_initialize_with_the_server_down_is_200_with_an_error",
         "rules/test_wire_sockets.py::test_a_stateless_request_to_a_server_out_of_reach_gets_no_status_of_ours",
-        "core/test_session_opening.py::test_an_unreachable_server_is_an_error_with_status_200",
-        "core/test_session_requests.py::test_a_notification_is_forwarded_and_acknowledged",
-        "core/test_session_standalone.py::test_a_server_that_cannot_be_reached_costs_the_stream_only",
+        "core/test_opening.py::test_an_unreachable_server_is_an_error_with_status_200",
+        "core/test_intake.py::test_a_notification_is_forwarded_and_acknowledged",
+        "core/test_standalone.py::test_a_server_that_cannot_be_reached_costs_the_stream_only",
         "guarantees/test_g3_one_answer.py::test_other_traffic_to_a_server_out_of_reach_is_closed_without_an_answer",
         "guarantees/test_g3_one_answer.py::test_initialize_of_a_server_out_of_reach_is_an_answer_with_an_error",
         "faults/test_upstream_faults.py::test_a_server_that_turns_mad_inside_a_session_is_answered_for",
@@ -51,8 +51,8 @@ LISTED: dict[str, tuple[str, ...]] = {
         "rules/test_wire.py::test_headers_of_a_call_may_take_as_long_as_its_session_answers_pings",
         "rules/test_wire.py::test_a_ping_whose_headers_do_not_come_is_given_up",
         "rules/test_wire_sockets.py::test_both_legs_notice_a_peer_that_vanished",
-        "core/test_session_requests.py::test_the_request_goes_up_under_the_upstream_id_and_with_its_own_headers",
-        "core/test_session_upstream_leg.py::test_equal_epoch_and_contiguous_ids_go_on_as_one_run",
+        "core/test_intake.py::test_the_request_goes_up_under_the_upstream_id_and_with_its_own_headers",
+        "core/test_answers.py::test_equal_epoch_and_contiguous_ids_go_on_as_one_run",
         "shell/test_leg.py::test_headers_that_do_not_come_in_time_are_silence",
         "shell/test_leg.py::test_the_limit_for_headers_does_not_end_a_body",
         "shell/test_upstream.py::test_a_connect_that_hangs_is_not_sent",
@@ -66,8 +66,8 @@ LISTED: dict[str, tuple[str, ...]] = {
     "W8": (
         "rules/test_wire_answers.py::test_a_standalone_leg_always_ends_with_the_final_chunk",
         "rules/test_wire_answers.py::test_a_request_leg_does_not_end_without_an_answer",
-        "core/test_session_flow.py::test_a_process_that_goes_away_answers_what_is_owed",
-        "core/test_session_standalone.py::test_the_server_may_withdraw_it",
+        "core/test_delivery.py::test_a_process_that_goes_away_answers_what_is_owed",
+        "core/test_standalone.py::test_the_server_may_withdraw_it",
         "shell/test_exchange.py::test_a_cut_answer_never_looks_complete",
         "shell/test_exchange.py::test_a_taken_over_stream_ends_and_its_connection_stays_usable",
         "faults/test_draining.py::test_a_second_signal_ends_at_once_and_cuts_what_is_open",
@@ -77,15 +77,21 @@ LISTED: dict[str, tuple[str, ...]] = {
         "rules/test_wire_answers.py::test_the_servers_name_is_compared_and_its_version_is_not",
         "core/test_heal.py::test_less_than_before_is_incompatible_and_more_is_a_change",
         "core/test_heal.py::test_the_recorded_initialize_asks_for_the_negotiated_version",
-        "core/test_session_heal.py::test_the_steps_of_a_heal_come_in_order_and_the_client_keeps_its_id",
+        "core/test_healing.py::test_the_steps_of_a_heal_come_in_order_and_the_client_keeps_its_id",
     ),
     "W10": (
         "rules/test_wire_sockets.py::test_idle_streams_end_only_once_nobody_can_come_back",
-        "core/test_session_flow.py::test_a_process_that_goes_away_answers_what_is_owed",
-        "core/test_session_standalone.py::test_it_ends_cleanly_when_the_process_goes_away",
+        "core/test_delivery.py::test_a_process_that_goes_away_answers_what_is_owed",
+        "core/test_standalone.py::test_it_ends_cleanly_when_the_process_goes_away",
         "shell/test_process.py::test_during_the_delay_it_serves_on_but_is_not_ready_and_keeps_no_connection",
         "shell/test_process.py::test_an_answer_that_does_not_come_is_an_error_at_the_drain_limit",
         "faults/test_draining.py::test_a_drain_gives_owed_answers_and_ends_idle_streams",
+    ),
+    "W11": (
+        "shell/test_browsers.py::test_an_answer_of_the_proxy_has_the_lines_of_the_server_s_last_answer_to_that_origin",
+        "shell/test_browsers.py::test_another_origin_gets_nothing_of_them",
+        "shell/test_browsers.py::test_replays_and_refusals_can_be_read_by_the_page_that_asked_and_by_no_other",
+        "shell/test_browsers.py::test_errors_of_the_proxy_can_be_read_by_the_page_that_asked",
     ),
     "W12": (
         "shell/test_headers.py::test_what_a_trusted_proxy_says_of_the_way_is_kept_and_it_is_appended",
@@ -97,9 +103,9 @@ LISTED: dict[str, tuple[str, ...]] = {
     "W13": (
         "rules/test_wire_answers.py::test_java_gets_comments_of_one_line_and_no_retry",
         "rules/test_wire_answers.py::test_others_get_comments_that_are_blocks_after_20_seconds",
-        "core/test_session_flow.py::test_an_idle_leg_is_kept_alive_between_events",
-        "core/test_session_flow.py::test_java_gets_one_line_comments",
-        "core/test_session_flow.py::test_java_gets_no_retry",
+        "core/test_delivery.py::test_an_idle_leg_is_kept_alive_between_events",
+        "core/test_delivery.py::test_java_gets_one_line_comments",
+        "core/test_delivery.py::test_java_gets_no_retry",
     ),
     "W14": (
         "rules/test_wire_sockets.py::test_initialize_is_guarded_whatever_revision_its_header_names",
@@ -120,6 +126,6 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_session_notices.py::test_the_clients_own_level_decides_whether_it_can_be_told",
         "core/test_session_parked.py::test_the_clients_own_late_initialized_during_a_heal_is_swallowed",
         "core/test_session_parked.py::test_the_cookie_of_a_heal_replaces_the_clients",
-        "core/test_session_requests.py::test_the_request_goes_up_under_the_upstream_id_and_with_its_own_headers",
+        "core/test_intake.py::test_the_request_goes_up_under_the_upstream_id_and_with_its_own_headers",
     ),
 }

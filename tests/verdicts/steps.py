@@ -128,6 +128,26 @@ async def begins_a_large_event(leg: Leg) -> None:
     await leg.raw(b"event: message\ndata: " + b"x" * 4096)
 
 
+LARGE = "x" * 2**20  # more than comes in one read
+
+
+async def large_answer(leg: Leg) -> None:
+    text = json.dumps({"jsonrpc": "2.0", "id": leg.run.id, "result": leg.result()})
+    filled = text.replace('"content"', f'"fill":"{LARGE}","content"', 1)
+    await leg.raw(b"event: message\ndata: %b\n\n" % filled.encode())
+
+
+async def begins_a_large_answer(leg: Leg) -> None:
+    """Of an answer all but its end."""
+    text = json.dumps({"jsonrpc": "2.0", "id": leg.run.id, "result": {"fill": LARGE}})
+    await leg.raw(b"event: message\ndata: %b" % text[:-8].encode())
+
+
+async def begins_a_large_question(leg: Leg) -> None:
+    text = json.dumps({"jsonrpc": "2.0", "method": "sampling/createMessage", "params": {"fill": LARGE}})
+    await leg.raw(b"event: message\ndata: %b" % text[:-8].encode())
+
+
 async def last_event_again(leg: Leg) -> None:
     await leg.raw(leg.run.events[-1][1])
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from epochgate.core.axes import Provable, Strikes
+from epochgate.core.axes import Break, Provable, Strikes
+from tests.support.client import Truncated
 from tests.support.server import Epochs, Ids, McpServer
 from tests.verdicts.rows import break_row
 from tests.verdicts.stage import AGAIN, ONCE, listen, scripted, staged
@@ -15,6 +16,7 @@ from tests.verdicts.steps import (
     Step,
     announces_poll,
     answer,
+    begins_a_large_answer,
     cut,
     end,
     in_turn,
@@ -48,6 +50,22 @@ async def test_a_leg_that_ends_behind_a_delete_is_no_break() -> None:
         assert await stage.counted() == {}
         assert stage.server.found() == ONCE
         assert stage.server.counts["GET"] == 0
+
+
+@break_row("event_too_large", how=Break.INSIDE_EVENT)
+async def test_a_leg_that_breaks_inside_a_large_event_is_broken_off_towards_the_client() -> None:
+    """Half an event must not look whole; the client's return gets the error (R9)."""
+    server = scripted(stream(progress(1), begins_a_large_answer, cut))
+    async with staged(server, max_event_bytes="2KiB") as stage:
+        answered, cursor = await stage.begin(1)
+        with pytest.raises((Truncated, ConnectionError)):
+            await answered.messages()
+        assert await listen(await stage.client.get(cursor)) == ["error -32050 event_too_large"]
+        assert await stage.counted() == {
+            "upstream request fail event_too_large": 1,
+            "client request resume journal": 1,
+        }
+        assert stage.server.found() == ONCE
 
 
 @break_row("nothing_owed")

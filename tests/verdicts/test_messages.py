@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from epochgate.core.axes import Asked, Claim, IdStep
+from epochgate.core.axes import Asked, Claim, IdStep, Size
 from tests.support.server import Epochs, Play
 from tests.verdicts.rows import message_row
 from tests.verdicts.stage import AGAIN, ONCE, listen, scripted, staged, told
@@ -28,6 +28,7 @@ from tests.verdicts.steps import (
     error_without_id,
     hanging,
     in_turn,
+    large_answer,
     last_event_again,
     log,
     no_message,
@@ -43,7 +44,16 @@ NEXT = STEPS + 1
 # --- size -------------------------------------------------------------------------------------------
 
 
-@message_row("event_too_large", is_judged=False)
+@message_row("unbroken", size=Size.TOO_LARGE)
+async def test_a_large_event_on_a_leg_that_never_broke_passes_as_it_comes() -> None:
+    """Its id is the client's (R9)."""
+    async with staged(scripted(stream(progress(1), large_answer, end)), max_event_bytes="2KiB") as stage:
+        assert await stage.call() == ["run 1 step 1", "run 1 done"]
+        assert await stage.counted() == {}
+        assert stage.server.found() == ONCE
+
+
+@message_row("event_too_large")
 async def test_an_event_too_large_on_a_resumed_leg_restarts_the_call() -> None:
     """R9: no byte of it passes unverified."""
     server = scripted(in_turn(BROKEN, WHOLE), stream(begins_a_large_event, hanging))
@@ -137,7 +147,7 @@ async def test_what_nobody_can_attribute_is_dropped_on_a_resumed_leg(what: Step)
 async def test_another_epoch_on_an_answer_that_nothing_went_before_is_relayed_as_drift(call: Play) -> None:
     """R2: it is one execution, of a session that was made anew between two calls."""
     async with staged(scripted(call)) as stage:
-        assert await stage.call() == ["run 1 done"]
+        assert await stage.call() == ["run 1 done (drift)"]
         assert await stage.counted() == {"epoch_drift": 1}
         assert stage.server.found() == ONCE
 

@@ -12,11 +12,13 @@ from tests.verdicts.stage import AGAIN, ONCE, listen, scripted, staged, told
 from tests.verdicts.steps import (
     WHOLE,
     asks,
+    begins_a_large_question,
     evict,
     hanging,
     in_turn,
     log,
     progress,
+    refusing,
     stream,
 )
 
@@ -129,6 +131,26 @@ async def test_a_call_that_could_not_be_sent_by_the_deadline_is_sent_in_a_new_se
         assert await listen(await asked) == ["run 1 done (stream_restart)"]  # what began the heal
         assert await stage.counted() == {"upstream request restart upstream_lost": 1}
         assert stage.server.found() == {"initialize": 2, "initialized": 2, "executions": 1}
+
+
+@outside_row("event_too_large")
+async def test_a_large_event_that_would_have_to_be_whole_ends_its_call() -> None:
+    """A question's id is mapped, which needs the whole of it (R9, R19)."""
+    server = scripted(stream(progress(1), begins_a_large_question, hanging))
+    async with staged(server, max_event_bytes="2KiB") as stage:
+        assert await stage.call() == ["run 1 step 1", "error -32050 event_too_large"]
+        assert await stage.counted() == {"upstream request fail event_too_large": 1}
+        assert stage.server.found() == ONCE
+
+
+@outside_row("content_coding")
+async def test_an_answer_in_a_coding_that_cannot_be_read_is_an_error() -> None:
+    """Though `identity` was asked for (W16)."""
+    coded = refusing(200, b"\x0b\x02\x80", ("content-type", "application/json"), ("content-encoding", "br"))
+    async with staged(scripted(coded)) as stage:
+        assert await stage.call() == ["error -32050 content_coding"]
+        assert await stage.counted() == {"upstream request fail content_coding": 1}
+        assert stage.server.found() == ONCE
 
 
 @outside_row("upstream_silent")

@@ -85,7 +85,7 @@ async def test_a_second_404_of_a_session_that_lives_is_shown() -> None:
     async with staged(scripted(refusing(404, b"not here"))) as stage:
         refused = await stage.client.call()
         assert (refused.status, await refused.read()) == (404, b"not here")
-        assert await stage.counted() == {"affinity_faults": 1}
+        assert await stage.counted() == {"affinity_faults": 2}
         assert stage.server.executions == 2
         assert stage.server.counts["initialize"] == 1
 
