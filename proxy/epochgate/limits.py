@@ -82,7 +82,7 @@ class Limits(BaseSettings):
         "409 with Retry-After")
     session_idle: Seconds = _time(
         _DEFAULT.session_idle_s, "a person comes back after lunch",
-        "the session is forgotten")
+        "the session ends, on the server too")
     drain: Seconds = _time(
         25, "orchestrators kill after 30 s",
         "owed requests get an error and the process exits")

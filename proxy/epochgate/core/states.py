@@ -34,7 +34,7 @@ class SessionInput(Enum):
     INCOMPATIBLE = "heal: incompatible, or its prelude failed"
     UNREACHABLE = "heal: unreachable, refused or out of time"
     REOPENED = "initialize repeated by the client"
-    ENDED = "DELETE accepted, or idle limit"
+    ENDED = "DELETE accepted, idle limit, or evicted"
 
 
 _S, _I = SessionState, SessionInput
