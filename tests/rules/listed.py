@@ -4,6 +4,7 @@ from __future__ import annotations
 
 LISTED: dict[str, tuple[str, ...]] = {
     "R1": (
+        "core/test_session_standalone_heal.py::test_a_drift_opens_it_in_the_session_that_was_made_anew",
         "rules/test_durability.py::test_a_session_taken_over_by_drift_is_recorded_as_a_new_generation",
         "rules/test_epoch_and_splice.py::test_a_resume_after_drift_is_judged_by_the_epoch_of_the_post",
         "rules/test_epoch_and_splice.py::test_without_stamps_nothing_goes_up_again_into_the_same_upstream_session",
@@ -13,6 +14,8 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_relaying.py::test_drift_restores_level_and_subscriptions_into_the_re_created_session",
         "guarantees/test_g7_loud.py::test_a_session_that_was_re_created_between_two_calls_is_counted_as_drift",
         "core/test_reopening.py::test_what_runs_stays_in_its_own_generation",
+        "core/test_session_found.py::test_a_ping_answered_by_the_session_made_anew_says_nothing_of_the_old_one",
+        "core/test_session_found.py::test_a_session_made_anew_that_says_it_is_not_initialised_is_healed",
     ),
     "R2": (
         "rules/test_epoch_and_splice.py::test_a_list_that_is_answered_by_sse_after_an_eviction_is_asked_for_once",
@@ -21,6 +24,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_relaying.py::test_an_answer_of_another_epoch_with_nothing_before_it_is_one_execution",
         "core/test_relaying.py::test_an_answer_of_another_epoch_after_an_event_is_a_splice",
         "core/test_relaying.py::test_a_first_message_that_is_no_answer_and_states_another_epoch",
+        "core/test_session_found.py::test_a_batch_in_one_event_that_states_two_epochs_is_a_splice",
     ),
     "R3": (
         "rules/test_epoch_and_splice.py::test_another_call_re_creates_the_session_under_an_open_connection",
@@ -38,6 +42,8 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_breaks.py::test_a_stranger_in_an_accepted_poll_is_a_restart",
         "core/test_breaks.py::test_a_poll_is_not_given_up_sooner_than_the_server_may_be_back",
         "guarantees/test_g7_loud.py::test_a_poll_of_a_server_without_epochs_is_marked_and_counted_apart",
+        "core/test_session_found.py::test_with_an_epoch_it_is_a_poll_at_the_time_that_the_server_said",
+        "core/test_session_found.py::test_without_epochs_it_is_a_break",
     ),
     "R5": (
         "rules/test_epoch_and_splice.py::test_a_notice_that_was_not_read_is_given_again_before_the_run_that_came_to_be",
@@ -85,6 +91,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_evidence.py::test_a_header_does_not_stand_for_the_epoch_that_messages_state",
         "core/test_answers.py::test_another_epoch_in_the_header_of_the_resume",
         "guarantees/test_g1_resumed.py::test_an_epoch_that_a_tool_talks_about_is_not_the_servers",
+        "core/test_session_found.py::test_a_batch_in_one_event_that_states_two_epochs_is_a_splice",
     ),
     "R9": (
         "rules/test_large_events.py::test_a_large_answer_passes_as_it_comes_and_has_the_clients_id",
@@ -149,6 +156,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "guarantees/test_g8_bounded.py::test_a_client_that_is_away_stops_the_server_at_the_journals_cap",
         "core/test_passing.py::test_behind_a_large_event_older_cursors_lead_to_an_error",
         "core/test_passing.py::test_while_nobody_reads_the_server_is_not_read_on",
+        "core/test_session_found.py::test_only_what_a_client_cannot_have_read_of_a_forgotten_batch_is_an_error",
     ),
     "R14": (
         "rules/test_cursor_and_journal.py::test_an_error_that_was_cut_in_flight_is_replayed",
@@ -259,6 +267,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "faults/test_silence.py::test_a_server_that_hangs_altogether_is_an_error",
         "faults/test_silence.py::test_a_quiet_tool_is_left_alone_as_long_as_its_session_answers",
         "faults/test_silence.py::test_a_silence_behind_which_the_session_is_gone_is_healed",
+        "core/test_session_found.py::test_a_ping_answered_by_the_session_made_anew_says_nothing_of_the_old_one",
     ),
     "R23": (
         "rules/test_durability.py::test_a_taker_whose_resume_meets_409_tries_again",
@@ -271,6 +280,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_answers.py::test_a_new_message_begins_the_count_anew",
         "guarantees/test_g1_resumed.py::test_a_server_that_is_busy_is_asked_again",
         "guarantees/test_g1_no_splice.py::test_a_server_that_stays_busy_is_given_up_at_the_deadline",
+        "core/test_session_found.py::test_resumes_that_bring_nothing_leave_the_server_time_to_notice",
     ),
     "R24": (
         "rules/test_standalone.py::test_a_stream_that_is_answered_before_the_commit_is_that_of_the_new_session",
@@ -286,6 +296,7 @@ LISTED: dict[str, tuple[str, ...]] = {
     "R32": (
         "core/test_silence.py::test_the_ping_goes_in_the_name_of_the_streams_own_caller",
         "core/test_reopening.py::test_a_strangers_404_says_nothing",
+        "core/test_session_found.py::test_a_stranger_of_a_parked_session_hears_what_the_server_says",
     ),
     "R35": (
         "core/test_standalone.py::test_a_get_without_a_cursor_gets_what_no_leg_was_given_and_then_live",

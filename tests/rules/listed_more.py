@@ -50,7 +50,6 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_restarting.py::test_a_ping_that_meets_404_too_is_the_loss",
         "core/test_restarting.py::test_heals_have_a_budget",
         "core/test_restarting.py::test_an_answer_of_the_last_five_seconds_is_a_sign_of_life",
-        "core/test_session_standalone_heal.py::test_a_loss_of_the_old_generation_opens_it_in_the_current_one",
         "guarantees/test_g7_loud.py::test_a_404_of_another_replica_is_counted_as_a_fault_of_affinity",
         "guarantees/test_g8_limits.py::test_a_session_heals_so_often_a_minute_and_no_more",
     ),
@@ -74,6 +73,8 @@ LISTED: dict[str, tuple[str, ...]] = {
         "faults/test_heals.py::test_a_heal_that_meets_a_challenge_is_parked_and_the_call_answered",
         "faults/test_heals.py::test_another_server_in_its_place_ends_the_session",
         "faults/test_upstream_faults.py::test_a_session_outlives_an_absence_of_its_server",
+        "core/test_session_found.py::test_one_that_cannot_be_asked_is_tried_again",
+        "core/test_session_found.py::test_heals_that_were_refused_do_not_use_the_budget_up",
     ),
     "R28": (
         "rules/test_policy.py::test_a_call_that_asked_on_the_standalone_stream_is_not_run_again_either",
@@ -256,6 +257,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_forwarding.py::test_withheld_members_of_a_batch_get_their_error_and_the_rest_runs_again",
         "core/test_forwarding.py::test_withheld_members_of_a_json_batch_get_their_error_too",
         "guarantees/test_g3_one_answer.py::test_a_batch_that_breaks_is_sent_again_without_what_was_answered",
+        "core/test_session_found.py::test_only_what_a_client_cannot_have_read_of_a_forgotten_batch_is_an_error",
     ),
     "R42": (
         "rules/test_wire_sockets.py::test_a_server_that_gives_a_healed_sessions_old_id_to_another_client",

@@ -147,7 +147,7 @@ def _answer_owed(session: Session, stream: Stream, body: Body) -> Ruling | None:
     does not answer this stream is dropped; the caller sees what is still owed.
     """
     assert stream.answer is not None
-    readings = [evidence.read(session, stream, one, None, is_first=True) for one in body.messages]
+    readings = evidence.read(session, stream, body, None, is_first=True)
     has_drifted = False
     answered: set[bytes] = set()
     for reading in readings:

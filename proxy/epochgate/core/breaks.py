@@ -23,6 +23,8 @@ from epochgate.core.verdict import Verdict, judge
 if TYPE_CHECKING:
     from epochgate.core.session import Session
 
+_STRUCK_S = 0.5  # a server that still holds the broken leg needs that long to notice
+
 
 def suspect(session: Session, stream: Stream) -> None:
     """Something that the stream hangs on may not have arrived: probe its session (R37)."""
@@ -47,13 +49,13 @@ def broke(session: Session, stream: Stream, end: LegEnd) -> None:
             session.move_stream(stream, UpInput.BROKE_PROVABLE)
             stream.failing_since = None
             if stream.strikes:
-                sending.again_later(session, stream)
+                sending.again_later(session, stream, least_s=_STRUCK_S)
             else:
                 sending.send_resume(session, stream)
         case Verdict.WAIT:
             session.move_stream(stream, UpInput.POLL_ANNOUNCED)
-            stream.poll_retry_ms = stream.announced_retry_ms
-            session.set_timer(Timer.RETRY, stream.handle, (stream.announced_retry_ms or 0) / 1000)
+            stream.poll_retry_ms = _announced_ms(session, stream)
+            session.set_timer(Timer.RETRY, stream.handle, (stream.poll_retry_ms or 0) / 1000)
         case Verdict.END:
             clientleg.cancel_due(session, stream)
         case _:
@@ -61,7 +63,7 @@ def broke(session: Session, stream: Stream, end: LegEnd) -> None:
 
 
 def _break_evidence(session: Session, stream: Stream, end: LegEnd) -> BreakEvidence:
-    is_announced = end is LegEnd.CLEAN and stream.announced_retry_ms is not None
+    is_announced = end is LegEnd.CLEAN and _announced_ms(session, stream) is not None
     how = Break.ANNOUNCED if is_announced else Break.CUT
     return BreakEvidence(
         owed=_owed(stream),
@@ -70,6 +72,15 @@ def _break_evidence(session: Session, stream: Stream, end: LegEnd) -> BreakEvide
         strikes=_strike(session, stream, is_announced=is_announced),
         poll=_poll_setting(session),
     )
+
+
+def _announced_ms(session: Session, stream: Stream) -> int | None:
+    """When the server said to come back. Where nothing can be proven only the last block counts: a session
+    that expires ends its streams cleanly too (R4)."""
+    is_primed_enough = session.policy.poll_without_epoch is PollWithoutEpoch.PRIMED
+    if stream.announced_retry_ms is None and (stream.generation.epoch.is_captured or is_primed_enough):
+        return stream.leg_retry_ms
+    return stream.announced_retry_ms
 
 
 def _owed(stream: Stream) -> Owed:
@@ -99,5 +110,5 @@ def _strike(session: Session, stream: Stream, *, is_announced: bool) -> Strikes:
 
 
 def _poll_setting(session: Session) -> Poll:
-    is_accepted = session.policy.poll_without_epoch is PollWithoutEpoch.ACCEPT
+    is_accepted = session.policy.poll_without_epoch is not PollWithoutEpoch.RESTART
     return Poll.ACCEPT if is_accepted and session.policy.stamp is not Stamps.OFF else Poll.RESTART

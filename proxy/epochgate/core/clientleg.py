@@ -6,12 +6,13 @@ A client that leaves does not end the work (design, section 5): its stream is he
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from epochgate.core import cursor, delivery, jsonrpc, reopening, restarting, sse
+from epochgate.core import cursor, delivery, jsonrpc, opening, restarting, sse
 from epochgate.core.commands import (
     EndAnswer,
+    PauseLeg,
+    ResumeLeg,
     Write,
 )
 from epochgate.core.delivery import JSON_HEADERS
@@ -38,10 +39,9 @@ _NEARLY_S = 0.001  # closer to its time than a clock can tell
 
 def left(session: Session, exchange: int) -> None:
     """The client's connection is gone. Nothing of its stream ends but this leg."""
-    if session.opening is not None and session.opening.exchange == exchange:
-        session.opening.has_client = False
-        return
-    if reopening.client_left(session, exchange):
+    attempt = opening.find(session, exchange)
+    if attempt is not None:
+        attempt.has_client = False  # its answer counts all the same
         return
     session.asking.pop(exchange, None)
     session.opened.pop(exchange, None)
@@ -73,17 +73,23 @@ def _abandon(session: Session, stream: Stream) -> None:
 
 
 def stalled(session: Session, exchange: int) -> None:
+    """The client reads slowly: what comes for it is not read on."""
     stream = session.exchanges.get(exchange)
     if stream is not None:
         stream.is_stalled = True
         delivery.adjust_flow(session, stream)
+    elif (attempt := opening.find(session, exchange)) is not None and attempt.leg in session.legs:
+        session.do(PauseLeg(attempt.leg))
 
 
 def drained(session: Session, exchange: int) -> None:
+    """The client has read on."""
     stream = session.exchanges.get(exchange)
     if stream is not None:
         stream.is_stalled = False
         delivery.adjust_flow(session, stream)
+    elif (attempt := opening.find(session, exchange)) is not None and attempt.leg in session.legs:
+        session.do(ResumeLeg(attempt.leg))
 
 
 def attach(session: Session, stream: Stream, exchange: int, position: int, before: bytes = b"") -> None:
@@ -135,14 +141,15 @@ def sse_headers(session: Session) -> Headers:
     return (*_SSE_HEADERS, (b"Mcp-Session-Id", session.visible_id))
 
 
-def error_stream(session: Session, exchange: int, stone: Tombstone) -> None:
-    """A cursor of a stream that is gone: 200, and an error for each id it owed (R13)."""
+def error_stream(session: Session, exchange: int, missing: tuple[bytes, ...]) -> None:
+    """A cursor of a stream that is gone: 200, and an error for each id without an answer (R13)."""
     block = session.blocks.take()
     first = cursor.mint(block, 0)
-    session.tombstones[block] = replace(stone, last_cursor=first + len(stone.ids))
+    owed = tuple((id, position) for position, id in enumerate(missing, 1))
+    session.tombstones[block] = Tombstone(owed, first + len(owed), is_standalone=False)
     delivery.open_answer(session, exchange, sse_headers(session), b"")
     events = [sse.priming(first)] if delivery.may_prime(session) else []
-    for position, request_id in enumerate(stone.ids, 1):
+    for request_id, position in owed:
         data = {"reason": "expired", "generation": session.current.number}
         text = "epochgate: outcome unknown (expired)"
         error = jsonrpc.error_response(request_id, OUTCOME_UNKNOWN, text, data)
@@ -202,7 +209,10 @@ def _retire(session: Session, stream: Stream, owed: Owed) -> None:
     if generation.stamps.pop(owed.key, None) is not None and owed.is_stamped:
         generation.retire(owed.key, session.now)
     key = owed.token_key
-    if key is None or owed.message.is_task:
+    if key is None:
+        return
+    if owed.message.is_task:
+        generation.keep_task(key)
         return
     if generation.tokens.pop(key, None) is not None and owed.is_stamped:
         generation.retire(key, session.now)
@@ -213,10 +223,9 @@ def _bury(session: Session, stream: Stream) -> None:
         return
     # At the last event of a superseded stream its client still waits for the answer.
     last_cursor = stream.numbering.next_cursor - 1 if stream.successor is None else -1
-    stone = Tombstone(tuple(owed.id for owed in stream.owed), last_cursor, not stream.is_request)
-    for block, _ in stream.numbering.blocks:
+    for block, first in stream.numbering.blocks:
         session.block_owners.pop(block, None)
-        session.tombstones[block] = stone
+        session.tombstones[block] = Tombstone(stream.answers, last_cursor, not stream.is_request, first)
     while len(session.tombstones) > session.policy.max_tombstones:
         session.tombstones.pop(next(iter(session.tombstones)))
 

@@ -259,7 +259,8 @@ def fail(session: Session, stream: Stream, code: int, reason: str) -> None:
         return
     end_leg(session, stream)
     break_off(session, stream)
-    errors = [*stream.withheld, *(error(stream, owed, code, reason) for owed in stream.open_owed)]
+    failed = stream.open_owed
+    errors = [*stream.withheld, *(error(stream, owed, code, reason) for owed in failed)]
     session.move_stream(stream, UpInput.FAILED)
     clear_timers(session, stream)
     for owed in stream.owed:
@@ -271,7 +272,8 @@ def fail(session: Session, stream: Stream, code: int, reason: str) -> None:
         respond(session, stream, status, JSON_HEADERS if errors else (), body)
         return
     tell_given_up(session, stream, stream)
-    for text in errors:
+    for owed, text in zip(failed, errors, strict=True):  # what was withheld was told as the answer began
+        owed.answered_at = stream.numbering.next_position
         deliver_message(session, stream, text)
     finish(session, stream)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from epochgate.core import epoch, jsonrpc, sse
 from epochgate.core.axes import Asked, Before, Claim, IdStep, Leg, Match, MessageEvidence, Size
 from epochgate.core.generation import Generation, Stamped
-from epochgate.core.jsonrpc import Kind, Message
+from epochgate.core.jsonrpc import Body, Kind, Message
 from epochgate.core.stream import Owed, OwedState, Stream
 from epochgate.core.values import Value
 from epochgate.core.verdict import Ruling, judge
@@ -29,10 +29,18 @@ class Reading(Value, frozen=True):
 
 
 def read(
+    session: Session, stream: Stream, body: Body, event: sse.Event | None, *, is_first: bool
+) -> list[Reading]:
+    """Weigh the messages of a body; `event` is None for a JSON answer, `is_first` false if others of its
+    read are relayed before it. A batch that states two epochs has something before it in itself (R8)."""
+    if body.is_batch and epoch.stated_in(body.raw, session.policy.epoch_keys) == epoch.CONFLICT:
+        is_first = False
+    return [_read(session, stream, message, event, is_first=is_first) for message in body.messages]
+
+
+def _read(
     session: Session, stream: Stream, message: Message, event: sse.Event | None, *, is_first: bool
 ) -> Reading:
-    """Weigh one message; `event` is None for a JSON answer, `is_first` false if others of its read are
-    relayed before it."""
     claim, owed = _claim(stream, message)
     captured = stream.generation.epoch
     stated = epoch.stated_in(message.raw, session.policy.epoch_keys) if captured.is_captured else None

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 RETIRED_S = 60.0  # at least; how long servers were seen to send progress of an answered request (W1)
 MAX_RETIRED = 4096
+MAX_TASKS = 1024  # whose progress may still come; servers end tasks that are too old as well
 
 
 class Stamped(Value, frozen=True):
@@ -36,6 +37,7 @@ class Generation:
     epoch: Epoch
     stamps: dict[bytes, Stamped] = field(default_factory=dict)
     tokens: dict[bytes, Stamped] = field(default_factory=dict)
+    tasks: dict[bytes, None] = field(default_factory=dict)  # tokens of answered task requests, oldest first
     asked: dict[bytes, bool] = field(default_factory=dict)  # server request id -> is it open
     is_gone: bool = False
     has_state: bool = False  # it completed a call of a tool that is not read-only (R21)
@@ -54,6 +56,14 @@ class Generation:
             self._retired_before, self._retired = self._retired, set()
             self._turned_at = now
         self._retired.add(key)
+
+    def keep_task(self, key: bytes) -> None:
+        """The token of a task lives on with it (R30), up to so many."""
+        self.tasks[key] = None
+        while len(self.tasks) > MAX_TASKS:
+            oldest = next(iter(self.tasks))
+            del self.tasks[oldest]
+            self.tokens.pop(oldest, None)
 
     def is_retired(self, key: bytes) -> bool:
         return any(

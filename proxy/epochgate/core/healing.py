@@ -104,10 +104,11 @@ def _end_unwanted(session: Session, outcome: Outcome) -> None:
 
 def _compare(session: Session, run: Heal, outcome: Outcome) -> None:
     if outcome.is_unauthorized:
+        session.heals_at.pop()  # nothing was tried: it does not count against the budget (R27)
         _park(session, run)
         return
     if not outcome.is_accepted or outcome.end not in (LegEnd.CLEAN, LegEnd.CLOSED):
-        _try_again(session, run)
+        try_again(session, run)
         return
     upstream_id = http.find(outcome.headers, http.SESSION_ID)
     result_raw = jsonrpc.member(outcome.message.raw, "result") if outcome.message is not None else None
@@ -141,7 +142,7 @@ def _send_initialized(session: Session, run: Heal, new: Generation) -> None:
         if session.heal is not run:
             return
         if not outcome.is_accepted:
-            _try_again(session, run)
+            try_again(session, run)
             return
         standalone.move_to(session, new)
         prelude = [restoring.call_params(message.raw) for message in session.prelude.values()]
@@ -256,7 +257,7 @@ def _end_standalone(session: Session) -> None:
         standalone.close(session, session.standalone)
 
 
-def _try_again(session: Session, run: Heal) -> None:
+def try_again(session: Session, run: Heal) -> None:
     """Unreachable is not lost: again with back-off while somebody waits (R27)."""
     if not _is_wanted(session):
         _park(session, run)

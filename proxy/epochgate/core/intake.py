@@ -113,7 +113,9 @@ def _begin(session: Session, stream: Stream, *, is_waiting: bool) -> None:
     if stream.up is not Up.WAITING:
         return
     stream.is_durable = True
-    if session.state is SessionState.LIVE:
+    is_strangers = stream.head.fingerprint not in session.accepted
+    if session.state is SessionState.LIVE or (session.state is SessionState.PARKED and is_strangers):
+        # A stranger heals nothing; what the server says of the lost session is for it to hear (R32).
         if stream.generation is session.current:
             sending.send_post(session, stream)
         else:
@@ -124,8 +126,7 @@ def _begin(session: Session, stream: Stream, *, is_waiting: bool) -> None:
         return
     restarting.wait(session, stream)
     if session.state is SessionState.PARKED:
-        head = stream.head if stream.head.fingerprint in session.accepted else session.last_head
-        healing.begin(session, heal.trigger_of("session_gone"), head or stream.head)
+        healing.begin(session, heal.trigger_of("session_gone"), stream.head)
 
 
 def _answer_limit(session: Session, event: PostArrived) -> None:

@@ -151,6 +151,14 @@ class Numbering:
         """(block, position of its first event), in the order they were taken."""
         return self._blocks
 
+    def position_of(self, block: int, within: int) -> int | None:
+        """The position of a cursor of one of these blocks; None if that many were never given out in it."""
+        ends = [*[first for _, first in self._blocks[1:]], self.next_position]
+        for (number, first), end in zip(self._blocks, ends, strict=True):
+            if number == block and first + within < end:
+                return first + within
+        return None
+
     def add_block(self, block: int) -> None:
         self._blocks.append((block, self.next_position))
         self.next_cursor = cursor.mint(block, 0)

@@ -72,6 +72,14 @@ def begin(session: Session, post: PostArrived, request: Message) -> None:
     attempt.leg = legs.send(session, attempt, b"POST", post.head, headers, post.raw)
 
 
+def find(session: Session, exchange: int) -> Opening | None:
+    """The `initialize` of this exchange that waits or is under way."""
+    for attempt in (*session.reopenings, *session.legs.values()):
+        if isinstance(attempt, Opening) and attempt.exchange == exchange:
+            return attempt
+    return None
+
+
 def answered(
     _session: Session, attempt: Opening, status: int, headers: Headers, reason: bytes | None = None
 ) -> None:

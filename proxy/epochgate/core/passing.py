@@ -239,5 +239,6 @@ def _ended(session: Session, stream: Stream, passing: Passing, data: bytes) -> N
     stream.journal.written_to = stream.numbering.next_position
     if passing.claim is Claim.ANSWER and passing.owed is not None:
         passing.owed.state = OwedState.ANSWERED
+        passing.owed.answered_at = passing.position
         evidence.note_call(session, stream, passing.owed, has_failed=False)
         relaying.close_answered(session, stream)

@@ -31,6 +31,7 @@ class PollWithoutEpoch(Enum):
     """What an announced server-side poll of a server without epochs leads to (R4)."""
 
     ACCEPT = "accept"
+    PRIMED = "primed"  # also where `retry:` stood only in the stream's first event, as official SDKs write it
     RESTART = "restart"
 
 

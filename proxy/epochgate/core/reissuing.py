@@ -144,6 +144,7 @@ def _answer_withheld(session: Session, stream: Stream, allowed: list[Owed]) -> N
             if stream.client is ClientHalf.UNBORN:
                 stream.withheld.append(text)
             else:
+                owed.answered_at = stream.numbering.next_position
                 delivery.deliver_message(session, stream, text)
 
 

@@ -127,6 +127,7 @@ def _take_apart(session: Session, stream: Stream, block: bytes) -> None:
         event = sse.parse(raw)
         if event.retry is not None or event.name == b"close":
             stream.announced_retry_ms = event.retry if event.retry is not None else 0
+            stream.leg_retry_ms = stream.announced_retry_ms
         elif event.data is not None:
             stream.announced_retry_ms = None
         if stream.is_reopened and stream.ids.is_repeat(event):
@@ -150,13 +151,15 @@ class _Outgoing:
     def is_empty(self) -> bool:
         return not self._events
 
-    def add(self, raw: bytes) -> None:
+    def add(self, raw: bytes) -> int:
+        """Add an event; its position."""
         room = delivery.ensure_room(self._session, self._stream)
         if len(self._events) == room:
             self.flush()
             delivery.ensure_room(self._session, self._stream)
         cursor = self._stream.numbering.next_cursor + len(self._events)
         self._events.append(sse.with_cursor(raw, cursor))
+        return self._stream.numbering.next_position + len(self._events) - 1
 
     def flush(self) -> None:
         if self._events:
@@ -182,8 +185,7 @@ def _take_message(session: Session, stream: Stream, event: sse.Event, out: _Outg
     body = jsonrpc.read_body(event.data, is_located=False) or Body(
         event.data, (Message(event.data, Kind.INVALID),), is_batch=False
     )
-    is_first = out.is_empty
-    readings = [evidence.read(session, stream, one, event, is_first=is_first) for one in body.messages]
+    readings = evidence.read(session, stream, body, event, is_first=out.is_empty)
     rulings = [reading.ruling for reading in readings]
     ruling = min(rulings, key=lambda one: _WORST.index(one.verdict))
     stream.has_leg_event = stream.has_leg_event or stream.leg_kind is not Leg.UNBROKEN
@@ -202,7 +204,10 @@ def _take_message(session: Session, stream: Stream, event: sse.Event, out: _Outg
     if has_drifted:
         restarting.mark_drift(session)
     written = [outgoing(session, stream, reading) for reading in readings]
-    out.add(sse.with_data(event, jsonrpc.rewrite_batch(body, written)))
+    position = out.add(sse.with_data(event, jsonrpc.rewrite_batch(body, written)))
+    for reading in readings:
+        if reading.claim is Claim.ANSWER and reading.owed is not None:
+            reading.owed.answered_at = position
     return _settle(session, stream, readings, out, has_drifted=has_drifted)
 
 

@@ -16,17 +16,17 @@ from epochgate.core.events import PostArrived
 from epochgate.core.http import Headers
 from epochgate.core.journal import Budget
 from epochgate.core.jsonrpc import Message
-from epochgate.core.opening import Begun, Opening
 from epochgate.core.states import SessionInput, SessionState
 from epochgate.core.upward import headers_of_post
 
 if TYPE_CHECKING:
+    from epochgate.core.opening import Begun, Opening
     from epochgate.core.session import Session
 
 
 def begin(session: Session, post: PostArrived, request: Message) -> None:
     """Send it up; while a heal is under way, when that is over."""
-    attempt = Opening(post.exchange, post, request, is_repeated=True)
+    attempt = opening.Opening(post.exchange, post, request, is_repeated=True)
     if session.state is SessionState.HEALING:
         session.reopenings.append(attempt)
     else:
@@ -49,18 +49,9 @@ def _send(session: Session, attempt: Opening) -> None:
     attempt.leg = legs.send(session, attempt, b"POST", head, headers, attempt.post.raw)
 
 
-def client_left(session: Session, exchange: int) -> bool:
-    """Whether the exchange was such an `initialize`; its answer counts all the same."""
-    for attempt in (*session.reopenings, *session.legs.values()):
-        if isinstance(attempt, Opening) and attempt.exchange == exchange:
-            attempt.has_client = False
-            return True
-    return False
-
-
 def session_ended(session: Session) -> None:
     """Nothing is negotiated any more in a session that is over."""
-    under_way = [use for use in session.legs.values() if isinstance(use, Opening)]
+    under_way = [use for use in session.legs.values() if isinstance(use, opening.Opening)]
     for attempt in under_way:
         delivery.drop_leg(session, attempt.leg, is_answered=False)
     for attempt in (*session.reopenings, *under_way):

@@ -22,6 +22,7 @@ from epochgate.core import (
     reissuing,
     restoring,
     sending,
+    silence,
     standalone,
 )
 from epochgate.core.axes import Claim
@@ -242,7 +243,8 @@ def check_affinity(
         return
 
     def pinged(outcome: Outcome) -> None:
-        if outcome.is_accepted and outcome.message is not None:
+        is_alive = outcome.is_accepted and outcome.message is not None
+        if is_alive and not silence.states_other_epoch(session, generation, outcome):
             session.do(Counted("affinity_faults"))
             elsewhere()
         else:
@@ -317,7 +319,15 @@ def take_over_drifted(session: Session, old: Generation, stated: epoch.Epoch) ->
     old.is_ended = True  # the id lives on in the new generation
     session.do(Drifted(session.current.number))
     session.move(SessionInput.DRIFTED)
-    session.persist_session(lambda: restoring.restore_into_current(session))
+    session.persist_session(lambda: _drifted(session, old))
+
+
+def _drifted(session: Session, old: Generation) -> None:
+    """The new session gets what a heal would restore, and its own standalone stream."""
+    restoring.restore_into_current(session)
+    held = session.standalone
+    if held is not None and held.generation is old:
+        standalone.move_to(session, session.current)
 
 
 # --- again ------------------------------------------------------------------------------------------

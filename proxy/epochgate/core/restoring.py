@@ -4,6 +4,7 @@ tools promise, where a decision hangs on that (R20).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from epochgate.core.session import Session
 
 
+_UNINITIALIZED = re.compile(rb"\bnot (?:yet )?initiali[sz]ed\b|\bbefore initiali[sz]ation\b", re.IGNORECASE)
 _MAX_TOOL_PAGES = 100  # a server that pages for ever does not hold a heal up
 
 
@@ -52,7 +54,10 @@ def restore_next(session: Session, run: Heal, new: Generation) -> None:
         message = outcome.message
         has_failed = message is None or message.kind is jsonrpc.Kind.ERROR or evidence.is_tool_error(message)
         has_failed = has_failed or outcome.was_asked  # and nobody is there to be asked
-        if has_failed and step.must_succeed:
+        if message is None and not step.must_succeed:
+            healing.try_again(session, run)
+            return
+        if has_failed:
             ending.end_upstream(session, new)
             healing.give_up(session, run, (f"{step.method} failed",))
             return
@@ -111,11 +116,17 @@ def _list_page(
 
 
 def restore_into_current(session: Session) -> None:
-    """Level and subscriptions go into a session that the server re-created by itself (R1)."""
-    head = session.last_head
+    """Level and subscriptions go into a session that the server re-created by itself (R1). One that says
+    that it is not initialised is of no use: it is healed."""
+    head, generation = session.last_head, session.current
     if head is None:
         return
+
+    def restored(outcome: Outcome) -> None:
+        if generation is session.current and _UNINITIALIZED.search(outcome.body) is not None:
+            healing.begin(session, heal.trigger_of("epoch_mismatch"), head)
+
     for step in heal.restore_steps(session.log_level, tuple(session.subscriptions), []):
         request_id = session.own_id()
         body = jsonrpc.request(request_id, step.method, step.params)
-        legs.inquire(session, head, session.current, body, request_id, ending.nothing)
+        legs.inquire(session, head, session.current, body, request_id, restored)

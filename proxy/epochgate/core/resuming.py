@@ -116,7 +116,7 @@ def resume(session: Session, event: GetArrived) -> None:
         case Verdict.RELAY:
             _reopen_forgotten(session, event)
         case Verdict.FAIL:
-            clientleg.error_stream(session, event.exchange, found.stone or _stone_of(found.stream))
+            clientleg.error_stream(session, event.exchange, found.missing)
         case Verdict.END:
             _refuse_finished(session, event)
         case _:
@@ -126,19 +126,21 @@ def resume(session: Session, event: GetArrived) -> None:
 
 
 class _Found:
-    __slots__ = ("evidence", "position", "stone", "stream")
+    """What a cursor leads to; `missing`: the ids whose answers are no longer kept."""
+
+    __slots__ = ("evidence", "missing", "position", "stream")
 
     def __init__(
         self,
         evidence: CursorEvidence,
         stream: Stream | None = None,
         position: int = -1,
-        stone: Tombstone | None = None,
+        missing: tuple[bytes, ...] = (),
     ) -> None:
         self.evidence = evidence
         self.stream = stream
         self.position = position
-        self.stone = stone
+        self.missing = missing
 
 
 def _find(session: Session, text: bytes) -> _Found:
@@ -149,41 +151,40 @@ def _find(session: Session, text: bytes) -> _Found:
     block, within = place
     stone = session.tombstones.get(block)
     if stone is not None:
-        return _find_stone(stone, cursor.mint(block, within))
+        return _find_stone(stone, cursor.mint(block, within), stone.first + within)
     stream = session.block_owners.get(block)
     if stream is None:
         return nothing
-    first = next(first for number, first in stream.numbering.blocks if number == block)
-    return _find_in(stream, first + within)
+    position = stream.numbering.position_of(block, within)
+    if position is None and stream.is_over and stream.successor is None:
+        return nothing  # never given out
+    return _find_in(stream, position)
 
 
-def _find_stone(stone: Tombstone, value: int) -> _Found:
-    is_last = value == stone.last_cursor
+def _find_stone(stone: Tombstone, value: int, position: int) -> _Found:
     if stone.is_standalone:
-        return _Found(CursorEvidence(Names.STANDALONE, Position.EARLIER, Half.RUNNING), stone=stone)
-    if is_last:
-        return _Found(CursorEvidence(Names.REQUEST, Position.LAST, Half.FINISHED), stone=stone)
-    return _Found(CursorEvidence(Names.TOMBSTONE, Position.EARLIER, Half.FINISHED), stone=stone)
+        return _Found(CursorEvidence(Names.STANDALONE, Position.EARLIER, Half.RUNNING))
+    missing = stone.missing_behind(position)
+    if value == stone.last_cursor or not missing:
+        return _Found(CursorEvidence(Names.REQUEST, Position.LAST, Half.FINISHED))
+    return _Found(CursorEvidence(Names.TOMBSTONE, Position.EARLIER, Half.FINISHED), missing=missing)
 
 
-def _find_in(stream: Stream, position: int) -> _Found:
+def _find_in(stream: Stream, position: int | None) -> _Found:
+    """`position` is None beyond what was given out: of a run that is not remembered (R16)."""
     next_position = stream.numbering.next_position
     half = Half.FINISHED if stream.is_over else Half.RUNNING
     if stream.successor is not None:
         half = Half.SUPERSEDED
-    if position >= next_position:
-        where = Position.BEYOND
+    if position is None:
+        position, where = next_position - 1, Position.BEYOND
     elif position + 1 < stream.journal.evicted_to:
         where = Position.EVICTED
     else:
         where = Position.LAST if position == next_position - 1 else Position.EARLIER
     names = Names.REQUEST if stream.is_request else Names.STANDALONE
-    return _Found(CursorEvidence(names, where, half), stream, position)
-
-
-def _stone_of(stream: Stream | None) -> Tombstone:
-    assert stream is not None
-    return Tombstone(tuple(owed.id for owed in stream.owed), -1, is_standalone=False)
+    missing = Tombstone(stream.answers, -1, is_standalone=False).missing_behind(position)
+    return _Found(CursorEvidence(names, where, half), stream, position, missing)
 
 
 def _replay(session: Session, event: GetArrived, stream: Stream, position: int) -> None:

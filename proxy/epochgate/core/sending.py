@@ -80,8 +80,9 @@ def retry_due(session: Session, stream: Stream) -> None:
             pass
 
 
-def again_later(session: Session, stream: Stream) -> None:
-    delay = back_off(_FIRST_BACKOFF_S, _LAST_BACKOFF_S, stream.attempts)
+def again_later(session: Session, stream: Stream, least_s: float = 0.0) -> None:
+    """Try once more, after a pause that grows with the attempts, of at least `least_s` seconds."""
+    delay = max(back_off(_FIRST_BACKOFF_S, _LAST_BACKOFF_S, stream.attempts), least_s)
     stream.attempts += 1
     session.set_timer(Timer.RETRY, stream.handle, delay)
 

@@ -14,6 +14,7 @@ from epochgate.core.axes import Match
 from epochgate.core.commands import Judged
 from epochgate.core.errors import OUTCOME_UNKNOWN
 from epochgate.core.events import LegEnd
+from epochgate.core.generation import Generation
 from epochgate.core.inquiry import Outcome
 from epochgate.core.states import Up
 from epochgate.core.stream import Stream
@@ -71,7 +72,7 @@ def _judge_ping(session: Session, stream: Stream, outcome: Outcome) -> None:
     if outcome.status is not None and classify.is_session_gone(session.policy, outcome.status, outcome.body):
         restarting.restart(session, stream, OUTSIDE["session_gone"], [])
         return
-    if states_other_epoch(session, stream, outcome):
+    if not stream.generation.is_ended and states_other_epoch(session, stream.generation, outcome):
         restarting.restart(session, stream, _OTHER_EPOCH, [])
         return
     session.set_timer(Timer.SILENCE, stream.handle, session.policy.silence_s)
@@ -83,8 +84,8 @@ def _is_kept_alive(session: Session, stream: Stream) -> bool:
     return has_comments and session.now - stream.last_byte_at < session.policy.silence_s
 
 
-def states_other_epoch(session: Session, stream: Stream, outcome: Outcome) -> bool:
-    return epoch.compare(stream.generation.epoch, *stated_by(session, outcome)) is Match.DIFFERENT
+def states_other_epoch(session: Session, generation: Generation, outcome: Outcome) -> bool:
+    return epoch.compare(generation.epoch, *stated_by(session, outcome)) is Match.DIFFERENT
 
 
 def stated_by(session: Session, outcome: Outcome) -> tuple[bytes | None, bytes | None]:

@@ -63,6 +63,7 @@ class Owed:
     is_stamped: bool
     state: OwedState = OwedState.OPEN
     has_answered_question: bool = False
+    answered_at: int | None = None  # the position of its answer, once the stream has it
     progress: float | None = None
     total: float | None = None
     id: bytes = field(init=False)
@@ -119,11 +120,17 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Tombstone:
-    """What is left of a stream: what it owed and its last cursor (R13, R14)."""
+    """What is left of a stream under one of its blocks, which began at position `first`: what it owed,
+    each with the position of its answer if it had one, and its last cursor (R13, R14)."""
 
-    ids: tuple[bytes, ...]
+    owed: tuple[tuple[bytes, int | None], ...]
     last_cursor: int
     is_standalone: bool
+    first: int = 0
+
+    def missing_behind(self, position: int) -> tuple[bytes, ...]:
+        """The ids whose answers a client cannot have that read up to `position`."""
+        return tuple(id for id, at in self.owed if at is None or at > position)
 
 
 # What stands in a stream before its first SSE answer: most calls are answered by JSON.
@@ -171,6 +178,7 @@ class Stream:
         "last_write_at",
         "leg",
         "leg_kind",
+        "leg_retry_ms",
         "not_run_reissues",
         "numbering",
         "owed",
@@ -216,6 +224,7 @@ class Stream:
         self.ids = _NO_IDS
         self.passing: Passing | None = None  # an event that is given to the client as it comes (R9)
         self.announced_retry_ms: int | None = None  # `retry:` on the last block of this leg
+        self.leg_retry_ms: int | None = None  # the last one on this leg, wherever it stood
         self.poll_retry_ms: int | None = None
         self.has_unproven_poll = False
         self.strikes = 0
@@ -285,6 +294,11 @@ class Stream:
         return [owed for owed in self.owed if owed.state is OwedState.OPEN]
 
     @property
+    def answers(self) -> tuple[tuple[bytes, int | None], ...]:
+        """The ids that it owed, each with the position of its answer."""
+        return tuple((owed.id, owed.answered_at) for owed in self.owed)
+
+    @property
     def unanswered(self) -> list[Owed]:
         return [owed for owed in self.owed if owed.state is not OwedState.ANSWERED]
 
@@ -303,6 +317,7 @@ class Stream:
     def begin_sse(self) -> None:
         """An SSE answer begins on a fresh leg of this stream; ids seen before stay known."""
         self.framer = Framer()
+        self.leg_retry_ms = None
         if self.ids is _NO_IDS:
             self.ids = EventIds()
         only = self.owed[0] if len(self.owed) == 1 else None

@@ -1,0 +1,313 @@
+"""What was found where sessions drift, park and poll: each once as it went wrong, and as it is now."""
+
+from __future__ import annotations
+
+import pytest
+
+from epochgate.core import commands as do
+from epochgate.core.events import ClientDrained, ClientStalled, LegAnswered, LegEnd, LegRead
+from epochgate.core.generation import MAX_TASKS
+from epochgate.core.policy import PollWithoutEpoch
+from epochgate.core.states import SessionState
+from tests.core.messages import Json, error, event, initialize, log, progress, request, result
+from tests.core.playbook import JSON, Play, opened, quiet
+from tests.core.scenes import call, drift, give, lost, resume
+from tests.core.sides import Exchange, Upstream
+
+# --- polls whose `retry:` stood in the first event alone, as the official SDKs write it --------------
+
+
+def polled(**settings: Json) -> tuple[Play, Exchange, Upstream]:
+    """A stream that began with `retry:`, gave one message with an id, and was closed by its server."""
+    play = opened(**settings)
+    exchange, leg = call(play)
+    epoch = settings.get("epoch")
+    play.send(leg, b"id: 1\nretry: 500\ndata: \n\n")
+    play.send(leg, event(progress(leg.token, 1, epoch), 2))
+    play.end(leg, LegEnd.CLEAN)
+    return play, exchange, leg
+
+
+def test_with_an_epoch_it_is_a_poll_at_the_time_that_the_server_said() -> None:
+    """What comes back is proven, so that nothing hangs on where `retry:` stood (R4)."""
+    play, exchange, leg = polled(epoch=7)
+    assert not play.has_leg("GET")
+
+    play.advance(0.51)
+    resume(play, (result(leg.id, {"n": 1}, 7), 3))
+
+    assert exchange.answer["result"]["n"] == 1
+    assert play.runs == 1
+
+
+def test_such_polls_are_not_counted_as_resumes_that_brought_nothing() -> None:
+    play, exchange, leg = polled(epoch=7)
+    for _ in range(5):
+        play.advance(0.51)
+        again = resume(play)
+        play.send(again, b"id: 9\nretry: 500\ndata: \n\n")
+        play.end(again, LegEnd.CLEAN)
+
+    play.advance(0.51)
+    resume(play, (result(leg.id, {"n": 1}, 7), 10))
+    assert exchange.answer["result"]["n"] == 1
+    assert play.runs == 1
+
+
+def test_without_epochs_it_is_a_break() -> None:
+    """A session that expires ends its streams cleanly too (R4)."""
+    play, _, _ = polled()
+
+    assert play.reasons == ["no_epoch_captured"]
+
+
+def test_without_epochs_it_is_a_poll_by_setting() -> None:
+    play, exchange, leg = polled(poll_without_epoch=PollWithoutEpoch.PRIMED)
+
+    play.advance(0.51)
+    resume(play, (result(leg.id, {"n": 1}), 3))
+
+    assert exchange.answer["result"]["n"] == 1
+    assert play.counted == ["unproven_polls"]
+
+
+def test_resumes_that_bring_nothing_leave_the_server_time_to_notice() -> None:
+    """A server that still holds the broken leg needs some of it (R23)."""
+    play = opened(epoch=7)
+    _, leg = call(play)
+    play.send(leg, event(progress(leg.token, 1, 7), 1))
+    play.cut(leg)
+    play.end(resume(play), LegEnd.CLEAN)
+
+    play.advance(0.4)
+    assert not play.has_leg("GET")
+    play.advance(0.2)
+    assert play.has_leg("GET")
+
+
+# --- drift ------------------------------------------------------------------------------------------
+
+
+def test_a_ping_answered_by_the_session_made_anew_says_nothing_of_the_old_one() -> None:
+    """What runs in the old generation goes on (R1, R22)."""
+    play = opened(epoch=7)
+    exchange, leg = call(play)
+    play.send(leg, event(progress(leg.token, 1, 7)))
+    drift(play, 8)
+
+    play.advance(61)
+    play.answer(play.leg("ping"), result(play.leg("ping").id, {}, 8))
+    play.send(leg, event(result(leg.id, {"n": 1}, 7)))
+
+    assert exchange.answer["result"]["n"] == 1
+    assert play.reasons == []
+
+
+def subscribed(play: Play) -> None:
+    play.post(request("resources/subscribe", {"uri": "file:///a"}, id=1))
+    play.answer(play.leg("resources/subscribe"), result(play.leg("resources/subscribe").id, {}))
+
+
+def test_a_session_made_anew_that_says_it_is_not_initialised_is_healed() -> None:
+    """A third session loses nothing that this one has (R1)."""
+    play = opened(epoch=7)
+    subscribed(play)
+    drift(play, 8)
+
+    leg = play.leg("resources/subscribe")
+    play.answer(leg, error(leg.id, -32002, "Server not initialized"))
+
+    assert play.has_leg("initialize")
+
+
+def test_one_that_refuses_for_another_reason_is_left() -> None:
+    play = opened(epoch=7)
+    subscribed(play)
+    drift(play, 8)
+
+    leg = play.leg("resources/subscribe")
+    play.answer(leg, error(leg.id, -32602, "no such resource"))
+
+    assert not play.has_leg("initialize")
+
+
+# --- heals that cannot restore what was there -------------------------------------------------------
+
+
+def restoring() -> tuple[Play, Exchange, Upstream]:
+    """A heal that is about to subscribe again."""
+    play = opened()
+    subscribed(play)
+    quiet(play)
+    exchange = play.call()
+    play.refuse(play.leg("tools/call"), 404)
+    play.heal()
+    return play, exchange, play.leg("resources/subscribe")
+
+
+def test_a_subscription_that_is_refused_makes_the_heal_fail() -> None:
+    """Nobody is told that all is well while what it waits for will never come."""
+    play, exchange, leg = restoring()
+
+    play.answer(leg, error(leg.id, -32602, "no such resource"))
+
+    assert play.heals == [("session_gone", "incompatible")]
+    assert exchange.answer["error"]["code"] == -32051
+    assert play.call(id=6).status == 404
+
+
+def test_one_that_cannot_be_asked_is_tried_again() -> None:
+    """Out of reach is not lost (R27)."""
+    play, _, leg = restoring()
+
+    play.unreachable(leg)
+    play.advance(0.2)
+
+    assert play.has_leg("initialize")
+    assert play.session.state is SessionState.HEALING
+
+
+# --- strangers and refused heals --------------------------------------------------------------------
+
+
+def parked(status: int = 401) -> Play:
+    play, exchange = lost()
+    play.leave(exchange)
+    play.refuse(play.leg("initialize"), status)
+    return play
+
+
+def test_a_stranger_of_a_parked_session_hears_what_the_server_says() -> None:
+    """A token that changed while it was lost cannot be accepted in it: its caller begins anew (R32)."""
+    play = parked()
+    before = play.session.state
+
+    exchange = play.call(id=6, who=b"alice-2")
+    play.refuse(play.leg("tools/call"), 404)
+
+    assert before is SessionState.PARKED
+    assert exchange.status == 404
+    assert not play.has_leg("initialize")
+
+
+def test_heals_that_were_refused_do_not_use_the_budget_up() -> None:
+    """401 and 403 park, however often it is tried (R27)."""
+    play = parked()
+    for number in range(5):
+        exchange = play.call(id=number)
+        play.leave(exchange)
+        play.refuse(play.leg("initialize"), 401)
+
+    assert play.session.state is SessionState.PARKED
+
+
+def test_a_ping_that_shows_another_epoch_tells_of_a_loss_and_of_no_other_replica() -> None:
+    """R26."""
+    play = opened(epoch=7)
+    exchange = play.call()
+    play.refuse(play.leg("tools/call"), 404)
+    play.answer(play.leg("ping"), result(play.leg("ping").id, {}, 8))
+
+    assert play.counted == []
+    play.heal(epoch=9)
+    leg = play.leg("tools/call")
+    play.answer(leg, result(leg.id, {}, 9))
+    assert exchange.answer["id"] == 5
+
+
+# --- batches ----------------------------------------------------------------------------------------
+
+
+def test_only_what_a_client_cannot_have_read_of_a_forgotten_batch_is_an_error() -> None:
+    """The answer that stood before its cursor was given (R13, R41)."""
+    play = opened()
+    exchange = play.post([request("ping", id=1), request("ping", id=2)])
+    leg = play.leg("batch")
+    stamps = [one["id"] for one in leg.json]
+    play.open(leg)
+    play.send(leg, event(result(stamps[0])))
+    play.leave(exchange)
+    play.advance(301)
+
+    back = play.get(exchange.last_id)
+
+    assert [one["id"] for one in back.answers] == [2]
+    assert play.get(back.last_id).status == 405
+
+
+def test_behind_every_answer_of_a_forgotten_stream_nothing_is_left() -> None:
+    play = opened()
+    exchange = play.post([request("ping", id=1), request("ping", id=2)])
+    leg = play.leg("batch")
+    stamps = [one["id"] for one in leg.json]
+    play.open(leg)
+    play.send(leg, event(result(stamps[0])), event(result(stamps[1])))
+    play.advance(61)
+
+    assert play.get(exchange.last_id).status == 405
+
+
+def test_a_batch_in_one_event_that_states_two_epochs_is_a_splice() -> None:
+    """Its members came from two sessions (R2, R8)."""
+    play = opened(epoch=7)
+    exchange = play.post([request("ping", id=1), request("ping", id=2)])
+    leg = play.leg("batch")
+    stamps = [one["id"] for one in leg.json]
+    play.open(leg)
+    play.send(leg, event([result(stamps[0], {}, 7), result(stamps[1], {}, 99)]))
+
+    assert exchange.answers == []
+    assert play.reasons == ["epoch_mismatch"]
+
+
+# --- bounds -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_an_oversized_answer_to_initialize_waits_for_a_slow_client(is_known: bool) -> None:
+    play = opened(max_event_bytes=1_000) if is_known else Play(opened(max_event_bytes=1_000).policy)
+    exchange = play.post(initialize(id="big"))
+    leg = play.leg("initialize")
+    play.feed(LegAnswered(leg.number, 200, JSON))
+    play.feed(LegRead(leg.number, b'{"x":"' + b"y" * 2_000))
+
+    play.feed(ClientStalled(exchange.number))
+    assert leg.is_paused
+    play.feed(ClientDrained(exchange.number))
+    assert not leg.is_paused
+
+
+def test_tokens_of_tasks_are_kept_up_to_so_many() -> None:
+    """Progress of a task comes after its request was answered; it never ends by itself here (R30, G8)."""
+    play = opened()
+    for number in range(MAX_TASKS + 10):
+        play.call(id=number, token=number, task={})
+        leg = play.leg("tools/call")
+        play.answer(leg, result(leg.id))
+        play.advance(0)
+
+    assert len(play.session.current.tokens) <= MAX_TASKS + 1
+
+
+def test_a_cursor_that_was_never_given_out_names_nothing() -> None:
+    play = opened()
+    exchange, leg = call(play)
+    give(play, leg, 0, 2)
+    play.send(leg, event(result(leg.id)))
+
+    beyond = b"%d" % (int(exchange.last_id) + 5)
+    assert play.get(beyond).status == 400
+
+
+def test_a_standalone_stream_of_a_drifted_session_gives_what_came_before_too() -> None:
+    play = opened(epoch=7)
+    listener = play.get()
+    leg = play.leg("GET")
+    play.open(leg)
+    play.leave(listener)
+    play.send(leg, event(log("while away", 7)))
+    drift(play, 8)
+
+    back = play.get()
+    assert [one["params"]["data"] for one in back.messages] == ["while away"]
+    assert play.facts(do.Drifted)
