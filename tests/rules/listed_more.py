@@ -7,6 +7,10 @@ LISTED: dict[str, tuple[str, ...]] = {
         "rules/test_heal_requests.py::test_what_arrives_before_the_prelude_is_over_goes_up_behind_it",
         "rules/test_heal_requests.py::test_a_cancel_during_a_heal_reaches_the_run_that_never_broke",
         "rules/test_heal_requests.py::test_a_cursor_during_a_heal_never_waits",
+        "rules/test_listeners_and_initialize.py::test_a_second_initialize_that_keeps_the_id_is_a_new_generation",
+        "rules/test_listeners_and_initialize.py::test_a_second_initialize_during_a_heal_waits_for_its_end",
+        "rules/test_listeners_and_initialize.py::test_a_second_initialize_that_is_refused_changes_nothing",
+        "rules/test_listeners_and_initialize.py::test_an_initialize_in_a_lost_session_opens_another",
         "core/test_questions.py::test_an_answer_during_a_heal_never_waits",
         "core/test_healing.py::test_the_steps_of_a_heal_come_in_order_and_the_client_keeps_its_id",
         "core/test_healing.py::test_nothing_is_sent_again_before_the_commit",
@@ -240,6 +244,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_evidence.py::test_upstream_epochs_of_a_fresh_call_after_a_heal_are_taken_out_too",
     ),
     "R40": (
+        "rules/test_listeners_and_initialize.py::test_what_was_closed_again_is_not_opened_by_a_heal",
         "rules/test_second_runs.py::test_a_prelude_that_does_not_succeed_is_an_incompatible_heal",
         "rules/test_second_runs.py::test_a_prelude_that_asks_and_succeeds_without_an_answer_is_incompatible_too",
         "rules/test_second_runs.py::test_no_record_holds_the_arguments_of_a_prelude_behind_its_call",
@@ -268,6 +273,11 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_reissuing.py::test_the_price_is_counted_and_told",
         "guarantees/test_g6_transparent.py::test_without_the_list_the_comparison_fails",
         "guarantees/test_g6_transparent.py::test_a_call_is_the_same",
+    ),
+    "R44": (
+        "rules/test_listeners_and_initialize.py::test_a_client_without_priming_does_not_take_its_own_listener_over",
+        "rules/test_listeners_and_initialize.py::test_it_takes_it_over_once_nothing_of_it_is_away",
+        "rules/test_listeners_and_initialize.py::test_a_client_that_is_primed_is_not_kept_from_its_stream",
     ),
     "R45": (
         "rules/test_heal_requests.py::test_a_heal_before_initialized_commits_right_after_the_comparison",

@@ -92,6 +92,10 @@ LISTED: dict[str, tuple[str, ...]] = {
         "shell/test_browsers.py::test_another_origin_gets_nothing_of_them",
         "shell/test_browsers.py::test_replays_and_refusals_can_be_read_by_the_page_that_asked_and_by_no_other",
         "shell/test_browsers.py::test_errors_of_the_proxy_can_be_read_by_the_page_that_asked",
+        "rules/test_headers_and_codings.py::test_a_replay_carries_the_lines_that_a_browser_needs",
+        "rules/test_headers_and_codings.py::test_answers_of_our_own_carry_the_lines_of_the_servers_last_one",
+        "rules/test_headers_and_codings.py::test_another_origin_is_given_nothing_of_it",
+        "rules/test_headers_and_codings.py::test_no_proxy_on_the_way_keeps_an_event_stream_back",
     ),
     "W12": (
         "shell/test_headers.py::test_what_a_trusted_proxy_says_of_the_way_is_kept_and_it_is_appended",
@@ -119,6 +123,11 @@ LISTED: dict[str, tuple[str, ...]] = {
         "guarantees/test_g1_resumed.py::test_an_epoch_that_a_tool_talks_about_is_not_the_servers",
     ),
     "W16": (
+        "rules/test_headers_and_codings.py::test_an_answer_that_comes_in_gzip_all_the_same_is_decoded",
+        "rules/test_headers_and_codings.py::test_a_replay_is_refused_only_to_who_says_that_it_takes_no_stream",
+        "rules/test_headers_and_codings.py::test_the_line_of_a_request_carries_the_clients_id_and_the_one_that_the_server_saw",
+        "rules/test_listeners_and_initialize.py::test_history_that_a_reopened_stream_tells_again_is_told_once",
+        "rules/test_listeners_and_initialize.py::test_the_same_ids_in_the_next_generation_are_other_events",
         "rules/test_wire_answers.py::test_a_notice_comes_only_where_the_clients_level_lets_a_warning_through",
         "rules/test_wire_answers.py::test_a_late_initialized_of_the_client_is_acknowledged_and_goes_no_further",
         "rules/test_wire_answers.py::test_the_cookie_that_a_heal_was_given_stays_with_its_session",
