@@ -67,6 +67,25 @@ async def test_streams_of_the_proxys_own_ask_not_to_be_kept_or_gathered() -> Non
         assert told == ("no-cache, no-transform", "no")
 
 
+@pytest.mark.parametrize("given", [(), (("cache-control", "no-store"), ("x-accel-buffering", "yes"))])
+async def test_streams_of_the_servers_ask_it_where_the_server_does_not(
+    given: tuple[tuple[str, str], ...],
+) -> None:
+    """What the server says of it stands (W11)."""
+
+    async def play(leg: Leg) -> None:
+        await leg.open(*given)
+        await leg.answer()
+        await leg.end()
+
+    server = McpServer(play)
+    async with serving(server), guarding(server.port) as proxy, Client(proxy.port) as client:
+        await client.open()
+        answer = await client.call()
+        told = (answer.header("cache-control"), answer.header("x-accel-buffering"))
+        assert told == (("no-store", "yes") if given else ("no-cache, no-transform", "no"))
+
+
 class Impatient:
     """A hop on the client's side that cuts a connection on which no byte came for `limit_s`."""
 
