@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from tests.support.client import Answer, Client, Json
+from tests.support.client import DEADLINE_S, Answer, Client, Json
 from tests.support.proxy import Proxy, guarding
 from tests.support.server import McpServer, Play, rejoin, serving
 from tests.verdicts.steps import WHOLE
@@ -75,13 +76,15 @@ class Stage:
         return {name: count for name, count in found.items() if count}
 
     async def until_counted(self, name: str) -> None:
-        while name not in await self.counted():
-            pass
+        async with asyncio.timeout(DEADLINE_S):
+            while name not in await self.counted():
+                pass
 
     async def until_forgotten(self) -> None:
         """Return when the proxy keeps no stream any more."""
-        while await self.proxy.moved("streams"):
-            pass
+        async with asyncio.timeout(DEADLINE_S):
+            while await self.proxy.moved("streams"):
+                pass
 
 
 async def listen(answer: Answer, number: object = 7) -> list[str]:

@@ -162,7 +162,7 @@ async def test_an_answer_in_a_coding_that_cannot_be_read_is_an_error() -> None:
 async def test_a_silence_without_end_is_an_error_though_the_session_answers(
     call: Play, heard: list[str]
 ) -> None:
-    async with staged(scripted(call), silence="0.05s", max_silence="0.2s") as stage:
+    async with staged(scripted(call), silence="0.1s", max_silence="0.6s") as stage:
         assert await stage.call() == [*heard, "error -32050 upstream_silent"]
         assert await stage.counted() == {"upstream request fail upstream_silent": 1}
         assert stage.server.found() == ONCE

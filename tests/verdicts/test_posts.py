@@ -92,7 +92,7 @@ async def test_a_second_404_of_a_session_that_lives_is_shown() -> None:
 
 async def test_a_404_to_everything_parks_the_session_and_the_next_call_heals_it() -> None:
     """R27: an ingress without its server says so too."""
-    async with staged(scripted(), heal_deadline="0.3s") as stage:
+    async with staged(scripted(), heal_deadline="1s") as stage:
         stage.server.override = NOT_FOUND
         assert await stage.call() == ["error -32051 heal_deadline"]
         assert await stage.proxy.moved("heals_total") == {"outcome=parked,trigger=session_gone": 1}

@@ -21,7 +21,7 @@ from tests.verdicts.steps import (
     wait_until,
 )
 
-SOON = {"resume_deadline": "0.2s", "resume_headers": "0.1s"}
+SOON = {"resume_deadline": "0.6s", "resume_headers": "0.3s"}
 REJOINED = stream(answer(), end)
 NO_METHOD = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"session? no such method"}}'
 NO_SESSION = b'{"jsonrpc":"2.0","id":null,"error":{"code":-32000,"message":"No valid session ID provided"}}'
