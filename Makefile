@@ -9,10 +9,10 @@ READY := $(VENV)/ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 # What `make check` runs: no network, no services, no child processes.
-CHECKS := tests/core tests/properties $(filter-out tests/test_cli.py tests/test_benchmarks.py,$(wildcard tests/test_*.py))
+CHECKS := tests/core tests/properties tests/fuzz $(filter-out tests/test_cli.py tests/test_benchmarks.py,$(wildcard tests/test_*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-long interop simulate bench lint docs peers lock format clean
+.PHONY: help demo test check test-long interop simulate fuzz bench lint docs peers lock format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,10 @@ simulate: export EPOCHGATE_SIM_RUNS ?= 1000
 simulate: $(READY) ## only the simulation; EPOCHGATE_SIM_RUNS=N sets how many schedules
 	@$(BIN)/pytest tests/properties/test_simulation.py
 
+MINUTES ?= 30
+fuzz: $(READY) ## look for inputs that break something, MINUTES=30 over all targets (CPython 3.11 to 3.13)
+	@$(BIN)/python -m tests.fuzz all --minutes $(MINUTES)
+
 bench: $(READY) ## cost of the guard against a bare relay, as ratios
 	@$(BIN)/python -m benchmarks.run $(BENCH)
 
@@ -61,6 +65,7 @@ lock: ## pin all dependencies anew, with hashes (needs uv)
 	uv pip compile $(LOCK) pyproject.toml --group dev -o requirements/dev.txt
 	uv pip compile $(LOCK) tests/peers/python/mcp-1.in -o tests/peers/python/mcp-1.txt
 	uv pip compile $(LOCK) tests/peers/python/mcp-2.in -o tests/peers/python/mcp-2.txt
+	uv pip compile $(LOCK) tests/fuzz/atheris.in -o tests/fuzz/atheris.txt
 	npm --prefix tests/peers/ts install --package-lock-only --omit-lockfile-registry-resolved=true
 LOCK := --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
 	--no-header --no-emit-index-url --no-annotate
