@@ -49,7 +49,7 @@ async def test_one_heal_answers_them_all(stage: Stage, server_kind: str, client_
     new, _ = await stage.server(server_kind, "--released", port=upstream)
     answers = {call: await client.wait_result(call) for call in CALLS}
 
-    runs = {line["label"]: line["run"] for line in new.told("execution")}
+    runs = {call: (await new.wait_told("execution", label=call))["run"] for call in CALLS}
     assert {call: json.loads(answer["text"])["run"] for call, answer in answers.items()} == runs
     assert all(answer["meta"][MARK]["reissued"] for answer in answers.values())
     assert len(client.told("result")) == len(CALLS)

@@ -167,11 +167,13 @@ async def test_the_server_restarts_while_the_question_is_open(
     assert MARK in result["meta"]
     assert len(_executions("asker", old)) == len(_executions("asker", new)) == 1
     assert len(new.told("received", method="response")) == 1
-    assert _stale_answers(proxy) == 1
+    assert proxy.moved("epochgate_dropped_messages_total") == {'reason="stale_answer"': 1}
+    assert _statuses_of_answers(proxy) == {'class="session",method="response",status="202"': 2}
 
 
-def _stale_answers(proxy: Proxy) -> float:
-    return proxy.moved("epochgate_dropped_messages_total").get('reason="stale_answer"', 0)
+def _statuses_of_answers(proxy: Proxy) -> dict[str, float]:
+    moved = proxy.moved("epochgate_requests_total")
+    return {labels: count for labels, count in moved.items() if 'method="response"' in labels}
 
 
 @of_pairs
