@@ -166,6 +166,8 @@ def read(session: Session, stream: Stream, data: bytes) -> None:
             passing.read(session, stream, block)
         elif block:
             relaying.take_block(session, stream, block)
+        if block is data:
+            return  # nothing is left over of a read that holds whole events
         if stream.framer.pending > session.policy.max_event_bytes and stream.passing is None:
             passing.begin(session, stream)
     elif stream.up is Up.OPAQUE:

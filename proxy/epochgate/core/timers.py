@@ -49,7 +49,9 @@ class Timers:
 
     def clear_each(self, timers: Iterable[Timer], of: int) -> None:
         for timer in timers:
-            self.clear(timer, of)
+            ats = self._at.get(timer)
+            if ats:
+                ats.pop(of, None)
 
     def clear_all(self) -> None:
         for ats in self._at.values():
