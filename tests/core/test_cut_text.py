@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from epochgate.core import epoch, jsonrpc
+from epochgate.core import epoch, jsonedit, jsonrpc
 from epochgate.core.jsonrpc import Kind
 from tests.core.messages import result
 from tests.core.playbook import opened, quiet
@@ -25,7 +25,7 @@ def test_a_message_with_cut_text_is_read_and_rewritten_in_place(half: bytes) -> 
     message = jsonrpc.read_message(raw)
 
     assert (message.kind, message.id, message.token, message.tool) == (Kind.REQUEST, b"5", b"7", "work")
-    changed = jsonrpc.rewrite(message, id=b"15", token=b'"t"')
+    changed = jsonedit.rewrite(message, id=b"15", token=b'"t"')
     assert changed == raw.replace(b'"id":5', b'"id":15').replace(b":7}", b':"t"}')
 
 
@@ -47,19 +47,19 @@ def test_a_batch_with_cut_text_is_read_and_rewritten_in_place() -> None:
 
     assert body is not None
     assert [message.id for message in body.messages] == [b"5", b"6"]
-    assert jsonrpc.rewrite_batch(body, [message.raw for message in body.messages]) == raw
+    assert jsonedit.rewrite_batch(body, [message.raw for message in body.messages]) == raw
 
 
 def test_a_mark_is_put_beside_cut_text() -> None:
     raw = b'{"id":5,"result":{"text":"' + HALF + b'","_meta":{}}}'
 
-    assert jsonrpc.with_meta(raw, "k", b"1") == raw.replace(b'"_meta":{}', b'"_meta":{"k":1}')
+    assert jsonedit.with_meta(raw, "k", b"1") == raw.replace(b'"_meta":{}', b'"_meta":{"k":1}')
 
 
 def test_cut_text_is_kept_where_a_key_stands_twice() -> None:
     raw = b'{"id":5,"result":{"text":"' + HALF + b'"},"x":1,"x":2}'
 
-    marked = jsonrpc.with_meta(raw, "k", b"1")
+    marked = jsonedit.with_meta(raw, "k", b"1")
 
     assert marked == b'{"id":5,"result":{"_meta":{"k":1},"text":"' + HALF + b'"},"x":2}'
 

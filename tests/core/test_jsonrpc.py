@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from epochgate.core import jsonrpc
+from epochgate.core import jsonedit, jsonrpc
 from epochgate.core.jsonrpc import IdType, Kind
 
 CALL = (
@@ -122,17 +122,17 @@ def test_what_is_no_json_rpc_is_no_body(raw: bytes) -> None:
 def test_rewriting_keeps_every_other_byte() -> None:
     message = jsonrpc.read_message(CALL)
 
-    assert jsonrpc.rewrite(message, id=b"99999999999999", token=b"5") == (
+    assert jsonedit.rewrite(message, id=b"99999999999999", token=b"5") == (
         b'{"jsonrpc": "2.0", "id": 99999999999999, "method": "tools/call", "params": {"name": "bump", '
         b'"arguments": {"n": 17}, "_meta": {"progressToken": 5}}}'
     )
-    assert jsonrpc.rewrite(message) == CALL
+    assert jsonedit.rewrite(message) == CALL
 
 
 def test_values_are_replaced_in_whatever_order_they_stand() -> None:
     message = jsonrpc.read_message(b'{"params":{"_meta":{"progressToken":1}},"method":"m","id":2}')
 
-    assert jsonrpc.rewrite(message, id=b"77", token=b"888") == (
+    assert jsonedit.rewrite(message, id=b"77", token=b"888") == (
         b'{"params":{"_meta":{"progressToken":888}},"method":"m","id":77}'
     )
 
@@ -152,7 +152,7 @@ def test_values_are_replaced_in_whatever_order_they_stand() -> None:
     ],
 )
 def test_only_the_id_at_the_top_is_replaced(raw: bytes, changed: bytes) -> None:
-    assert jsonrpc.rewrite(jsonrpc.read_message(raw), id=b"77") == changed
+    assert jsonedit.rewrite(jsonrpc.read_message(raw), id=b"77") == changed
 
 
 def test_only_the_token_in_meta_is_replaced() -> None:
@@ -161,7 +161,7 @@ def test_only_the_token_in_meta_is_replaced() -> None:
         b'"_meta":{"x":{"progressToken":1},"progressToken":1}}}'
     )
 
-    assert jsonrpc.rewrite(jsonrpc.read_message(raw), token=b"77") == (
+    assert jsonedit.rewrite(jsonrpc.read_message(raw), token=b"77") == (
         b'{"id":1,"method":"tools/call","params":{"progressToken":1,"arguments":{"_meta":{"progressToken":1}},'
         b'"_meta":{"x":{"progressToken":1},"progressToken":77}}}'
     )
@@ -175,10 +175,10 @@ def test_the_named_values_of_notifications_are_replaced() -> None:
         b'{"method":"notifications/progress","params":{"progress":1,"progressToken":"a"}}'
     )
 
-    assert jsonrpc.rewrite(cancel, cancels=b'"s"') == (
+    assert jsonedit.rewrite(cancel, cancels=b'"s"') == (
         b'{"method":"notifications/cancelled","params":{"requestId":"s","reason":"x"}}'
     )
-    assert jsonrpc.rewrite(progress, token=b"2") == (
+    assert jsonedit.rewrite(progress, token=b"2") == (
         b'{"method":"notifications/progress","params":{"progress":1,"progressToken":2}}'
     )
 
@@ -201,25 +201,25 @@ def test_a_message_that_can_be_read_in_two_ways_is_not_rewritable(raw: bytes) ->
     assert message.kind is not Kind.INVALID
     assert not message.is_rewritable
     with pytest.raises(ValueError, match="no id"):
-        jsonrpc.rewrite(message, id=b"3")
+        jsonedit.rewrite(message, id=b"3")
 
 
 def test_a_value_that_is_not_there_cannot_be_replaced() -> None:
     with pytest.raises(ValueError, match="no token"):
-        jsonrpc.rewrite(jsonrpc.read_message(b'{"id":1,"method":"ping"}'), token=b"3")
+        jsonedit.rewrite(jsonrpc.read_message(b'{"id":1,"method":"ping"}'), token=b"3")
 
 
 def test_a_batch_is_rewritten_in_place() -> None:
     body = jsonrpc.read_body(b' [ {"id":1,"method":"ping"} ,\n{"id":1,"method":"ping"}\t] ')
 
     assert body is not None
-    assert jsonrpc.rewrite_batch(body, [b"{1}", b"{2}"]) == b" [ {1} ,\n{2}\t] "
+    assert jsonedit.rewrite_batch(body, [b"{1}", b"{2}"]) == b" [ {1} ,\n{2}\t] "
 
 
 def test_a_large_body_is_rewritten() -> None:
     raw = b'{"result":{"x":"' + b"y" * 2_000_000 + b'","id":5},"id":5}'
 
-    assert jsonrpc.rewrite(jsonrpc.read_message(raw), id=b"6") == raw[:-2] + b"6}"
+    assert jsonedit.rewrite(jsonrpc.read_message(raw), id=b"6") == raw[:-2] + b"6}"
 
 
 MARK = b'{"reason":"x"}'
@@ -245,7 +245,7 @@ MARK = b'{"reason":"x"}'
     ],
 )
 def test_a_mark_is_put_where_the_message_has_room_for_it(raw: bytes, marked: bytes) -> None:
-    assert jsonrpc.with_meta(raw, "k", MARK) == marked
+    assert jsonedit.with_meta(raw, "k", MARK) == marked
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ def test_a_mark_is_put_where_the_message_has_room_for_it(raw: bytes, marked: byt
     ],
 )
 def test_named_keys_are_taken_out_of_meta_only(raw: bytes, stripped: bytes) -> None:
-    assert jsonrpc.without_meta(raw, ["k", "z"]) == stripped
+    assert jsonedit.without_meta(raw, ["k", "z"]) == stripped
 
 
 def test_our_own_messages_are_one_line_each() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from epochgate.core import sse
+from epochgate.core import eventforms, sse
 from epochgate.core.sse import Framer
 
 
@@ -228,9 +228,9 @@ def test_our_own_events_are_written_out() -> None:
 def test_a_usual_block_is_stamped_as_its_events_would_be(head: bytes, end: bytes) -> None:
     events = [(head + b'{"n":%d,"s":"%%b"}\n\n' % n).replace(b"\n", end) for n in range(3)]
 
-    assert sse.stamp_cursors(b"".join(events[:1]), 40) == (sse.with_cursor(events[0], 40), 1)
+    assert eventforms.stamp_cursors(b"".join(events[:1]), 40) == (sse.with_cursor(events[0], 40), 1)
     expected = b"".join(sse.with_cursor(event, 40 + n) for n, event in enumerate(events))
-    assert sse.stamp_cursors(b"".join(events), 40) == (expected, 3)
+    assert eventforms.stamp_cursors(b"".join(events), 40) == (expected, 3)
 
 
 USUAL = b'event: message\ndata: {"a":1}\n\n'
@@ -260,17 +260,17 @@ USUAL = b'event: message\ndata: {"a":1}\n\n'
 )
 @pytest.mark.parametrize("form", [b"%b", USUAL + b"%b", b"%b" + USUAL, USUAL + b"%b" + USUAL])
 def test_anything_unusual_in_a_block_is_left_to_the_slow_path(form: bytes, unusual: bytes) -> None:
-    assert sse.stamp_cursors(form % unusual, 1) is None
+    assert eventforms.stamp_cursors(form % unusual, 1) is None
 
 
 def test_a_bare_cr_in_a_crlf_block_is_left_to_the_slow_path() -> None:
-    assert sse.stamp_cursors(b'data: {"a":1}\rretry: 3\r\n\r\n', 1) is None
-    assert sse.restamp_cursors(b'id: 1\r\ndata: {"a":1}\rretry: 3\r\n\r\n', 1) is None
+    assert eventforms.stamp_cursors(b'data: {"a":1}\rretry: 3\r\n\r\n', 1) is None
+    assert eventforms.restamp_cursors(b'id: 1\r\ndata: {"a":1}\rretry: 3\r\n\r\n', 1) is None
 
 
 def test_a_block_of_two_forms_is_left_to_the_slow_path() -> None:
-    assert sse.stamp_cursors(USUAL + b'data: {"a":1}\n\n', 1) is None
-    assert sse.stamp_cursors(b'data: {"a":1}\n\n' + USUAL, 1) is None
+    assert eventforms.stamp_cursors(USUAL + b'data: {"a":1}\n\n', 1) is None
+    assert eventforms.stamp_cursors(b'data: {"a":1}\n\n' + USUAL, 1) is None
 
 
 ID_EVENTS = [
@@ -286,7 +286,7 @@ ID_EVENTS = [
 def test_upstream_ids_are_taken_out_and_told(event: bytes) -> None:
     block = b"".join(event % name for name in (b"a_1", b"a_2", b""))
 
-    stamped = sse.restamp_cursors(block, 7)
+    stamped = eventforms.restamp_cursors(block, 7)
 
     assert stamped is not None
     assert stamped[1] == [b"a_1", b"a_2", b""]
@@ -309,4 +309,4 @@ def test_upstream_ids_are_taken_out_and_told(event: bytes) -> None:
     ],
 )
 def test_a_block_whose_ids_are_not_one_each_is_left_to_the_slow_path(block: bytes) -> None:
-    assert sse.restamp_cursors(block, 1) is None
+    assert eventforms.restamp_cursors(block, 1) is None

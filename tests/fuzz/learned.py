@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from epochgate.core import jsonrpc, sse, usual
+from epochgate.core import jsonedit, jsonrpc, sse, usual
 from epochgate.core.jsonrpc import Kind
 from tests.fuzz.spelling import Choices, spelled
 
@@ -80,6 +80,6 @@ def _stamped(known: usual.Usual, block: bytes) -> None:
         assert (message.kind, message.method) == (Kind.NOTIFICATION, "notifications/progress")
         assert message.token == _STAMP
         if message.is_rewritable:
-            assert told.data == jsonrpc.rewrite(message, token=b"7")
+            assert told.data == jsonedit.rewrite(message, token=b"7")
             with_token = sse.with_data(event, told.data)
             assert sse.without_fields(new, (b"id",)) == sse.without_fields(with_token, (b"id",))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from epochgate.core import jsonrpc
+from epochgate.core import jsonedit
 from tests.fuzz import plain
 from tests.fuzz.plain import Number
 from tests.fuzz.spelling import Choices, json_object, spelled
@@ -65,8 +65,8 @@ def one(data: bytes) -> None:
     choices = Choices(data)
     is_object = choices.number(2)
     raw = json_object(choices, KEYS, VALUES) if is_object else spelled(choices.rest(), WORDS)
-    marked = jsonrpc.with_meta(raw, "k", b'{"a":1}')
-    stripped = jsonrpc.without_meta(raw, ("k", "l"))
+    marked = jsonedit.with_meta(raw, "k", b'{"a":1}')
+    stripped = jsonedit.without_meta(raw, ("k", "l"))
     try:
         value = plain.last_wins(plain.read(raw))
     except (plain.NotJson, plain.Unclear):
@@ -75,7 +75,7 @@ def one(data: bytes) -> None:
     assert plain.last_wins(plain.read(stripped)) == _stripped(value)
     if _stripped(value) == value:
         assert stripped == raw
-    again = jsonrpc.with_meta(marked, "k", b'{"a":1}')
+    again = jsonedit.with_meta(marked, "k", b'{"a":1}')
     assert plain.last_wins(plain.read(again)) == _marked(value)
 
 

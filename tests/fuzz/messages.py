@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from epochgate.core import jsonrpc
+from epochgate.core import jsonedit, jsonrpc
 from epochgate.core.jsonrpc import Kind, Message
 from epochgate.core.jsontext import read_array
 from tests.fuzz import plain
@@ -142,11 +142,11 @@ def _agrees(raw: bytes) -> None:
         for member, inner in zip(body.messages, value, strict=True):
             _is_read_right(member, inner)
         texts = [b'{"n":%d}' % n for n in range(len(body.messages))]
-        assert plain.last_wins(plain.read(jsonrpc.rewrite_batch(body, texts))) == [
+        assert plain.last_wins(plain.read(jsonedit.rewrite_batch(body, texts))) == [
             {"n": Number(str(n))} for n in range(len(texts))
         ]
     if body is not None:
-        assert jsonrpc.rewrite_batch(body, [member.raw for member in body.messages]) == raw
+        assert jsonedit.rewrite_batch(body, [member.raw for member in body.messages]) == raw
 
 
 def _is_utf8(raw: bytes) -> bool:
@@ -238,7 +238,7 @@ def _is_rewritten_right(message: Message, value: Pairs) -> None:
         wanted, count = _replaced(value, path)
         assert count == 1, f"{name} stands {count} times"
         given = {name: _NEW}
-        changed = jsonrpc.rewrite(message, **given)
+        changed = jsonedit.rewrite(message, **given)
         assert plain.read(changed) == wanted
         start, end = message.spans[name]
         assert changed == message.raw[:start] + _NEW + message.raw[end:]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from epochgate.core import sse
+from epochgate.core import eventforms, sse
 from tests.fuzz import plain
 from tests.fuzz.spelling import Choices, spelled
 
@@ -85,14 +85,14 @@ def _given_data(raw: bytes, value: bytes) -> None:
 
 
 def _stamped(block: bytes, raws: list[bytes]) -> None:
-    done = sse.stamp_cursors(block, _FIRST)
+    done = eventforms.stamp_cursors(block, _FIRST)
     if done is not None:
         assert done == (b"".join(sse.with_cursor(raw, _FIRST + n) for n, raw in enumerate(raws)), len(raws))
         assert all(_is_usual(raw) and _fields(raw).id is None for raw in raws)
 
 
 def _restamped(block: bytes, raws: list[bytes]) -> None:
-    done = sse.restamp_cursors(block, _FIRST)
+    done = eventforms.restamp_cursors(block, _FIRST)
     if done is None:
         return
     new = [_fields(raw) for raw in sse.split(done[0])]

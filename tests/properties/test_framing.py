@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epochgate.core import epoch, jsonrpc, sse
+from epochgate.core import epoch, eventforms, jsonedit, jsonrpc, sse
 from epochgate.core.scan import TopLevelReplacer
 
 LINES = [b"data: x", b"data", b"id: 1", b": note", b"event: message", b"retry: 5", b"\xef\xbb\xbf"]
@@ -113,8 +113,8 @@ def test_a_whole_block_is_stamped_as_event_by_event(block: bytes, end: bytes, la
     events = [sse.parse(raw) for raw in sse.split(block)]
     one_by_one = b"".join(sse.with_cursor(event.raw, 9 + n) for n, event in enumerate(events))
 
-    stamped = sse.stamp_cursors(block, 9)
-    restamped = sse.restamp_cursors(block, 9)
+    stamped = eventforms.stamp_cursors(block, 9)
+    restamped = eventforms.restamp_cursors(block, 9)
 
     if stamped is not None:
         assert stamped == (one_by_one, len(events))
@@ -166,10 +166,10 @@ def test_rewriting_changes_the_id_and_nothing_else(
     raw = data.draw(written(document))
 
     message = jsonrpc.read_message(raw)
-    changed = jsonrpc.rewrite(message, id=json.dumps(new).encode())
+    changed = jsonedit.rewrite(message, id=json.dumps(new).encode())
 
     assert json.loads(changed) == document | {"id": new}
-    assert jsonrpc.rewrite(jsonrpc.read_message(changed), id=message.id) == raw
+    assert jsonedit.rewrite(jsonrpc.read_message(changed), id=message.id) == raw
 
 
 @given(st.data(), IDS, IDS, OBJECTS, OBJECTS)
@@ -183,7 +183,7 @@ def test_rewriting_changes_the_token_and_nothing_else(
     }
     raw = data.draw(written(document))
 
-    changed = jsonrpc.rewrite(jsonrpc.read_message(raw), token=json.dumps(new).encode())
+    changed = jsonedit.rewrite(jsonrpc.read_message(raw), token=json.dumps(new).encode())
 
     document["params"]["_meta"]["progressToken"] = new
     assert json.loads(changed) == document
@@ -202,11 +202,11 @@ def test_nothing_that_a_peer_sends_makes_reading_fail(raw: bytes) -> None:
     body = jsonrpc.read_body(raw)
     epoch.stated_in(raw + b"session_epoch", ("session_epoch",))
     epoch.stated_in(raw, ("",))
-    jsonrpc.with_meta(raw, "k", b"1")
-    jsonrpc.without_meta(raw, ("k",))
+    jsonedit.with_meta(raw, "k", b"1")
+    jsonedit.without_meta(raw, ("k",))
 
     if body is not None:
-        assert jsonrpc.rewrite_batch(body, [message.raw for message in body.messages]) == raw
+        assert jsonedit.rewrite_batch(body, [message.raw for message in body.messages]) == raw
 
 
 @given(st.data(), OBJECTS)
@@ -214,12 +214,12 @@ def test_a_mark_is_added_and_taken_out_again(data: st.DataObject, result: dict[s
     document = {"id": 1, "result": result}
     raw = data.draw(written(document))
 
-    marked = jsonrpc.with_meta(raw, "k", b'{"a":1}')
+    marked = jsonedit.with_meta(raw, "k", b'{"a":1}')
 
     meta = result.get("_meta")
     expected = (meta if isinstance(meta, dict) else {}) | {"k": {"a": 1}}
     assert json.loads(marked) == document | {"result": result | {"_meta": expected}}
-    stripped = json.loads(jsonrpc.without_meta(marked, ("k",)))
+    stripped = json.loads(jsonedit.without_meta(marked, ("k",)))
     assert stripped["result"]["_meta"] == {key: value for key, value in expected.items() if key != "k"}
 
 

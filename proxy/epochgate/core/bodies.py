@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from epochgate.core import classify, delivery, ending, evidence, http, jsonrpc, relaying, restarting
+from epochgate.core import classify, delivery, ending, evidence, http, jsonedit, jsonrpc, relaying, restarting
 from epochgate.core.axes import Claim
 from epochgate.core.commands import Dropped, Judged, OpenAnswer, UpstreamFailed, Write
 from epochgate.core.errors import OUTCOME_UNKNOWN
@@ -127,7 +127,7 @@ def refuse(session: Session, stream: Stream, answer: Answer) -> None:
     if message.id is not None and message.is_rewritable:
         for owed in stream.owed:
             if jsonrpc.stamp_key(message.id) == owed.key:
-                text = jsonrpc.rewrite(message, id=owed.id)
+                text = jsonedit.rewrite(message, id=owed.id)
     if stream.client is ClientHalf.UNBORN:
         headers = delivery.client_headers(session, http.without(answer.headers, (http.SESSION_ID,)))
         delivery.respond(session, stream, answer.status, headers, text, answer.reason)
@@ -170,7 +170,7 @@ def _answer_owed(session: Session, stream: Stream, body: Body) -> Ruling | None:
         if reading.owed is not None and reading.owed.key in answered:
             reading.owed.state = OwedState.ANSWERED
             evidence.note_answer(session, stream, reading)
-    data = jsonrpc.rewrite_batch(body, written)
+    data = jsonedit.rewrite_batch(body, written)
     if stream.withheld:
         data = b"[" + b",".join([*stream.withheld, *written]) + b"]"
     session.move_stream(stream, UpInput.ANSWERED)

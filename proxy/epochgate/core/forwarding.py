@@ -13,6 +13,7 @@ from epochgate.core import (
     classify,
     delivery,
     ending,
+    jsonedit,
     jsonrpc,
     legs,
     questions,
@@ -166,7 +167,7 @@ def _send_progress(session: Session, post: Post, message: Message, question: Que
         post.answer(session)
         return
     is_same = message.token == question.server_token or not message.is_rewritable
-    raw = message.raw if is_same else jsonrpc.rewrite(message, token=question.server_token)
+    raw = message.raw if is_same else jsonedit.rewrite(message, token=question.server_token)
     forward(session, post, question.generation, raw)
 
 
@@ -187,7 +188,7 @@ def _take_cancel(session: Session, post: Post, message: Message) -> None:
         if not was_sent or not message.is_rewritable:
             post.answer(session)
             return
-        forward(session, post, stream.generation, jsonrpc.rewrite(message, cancels=owed.stamp))
+        forward(session, post, stream.generation, jsonedit.rewrite(message, cancels=owed.stamp))
 
     session.persist(record, recorded)
 
@@ -244,7 +245,7 @@ def _send_answer(session: Session, post: Post, message: Message, question: Quest
             for owed in stream.owed:
                 owed.has_answered_question = True
     is_same = message.id == question.server_id
-    raw = message.raw if is_same else jsonrpc.rewrite(message, id=question.server_id)
+    raw = message.raw if is_same else jsonedit.rewrite(message, id=question.server_id)
 
     def sent(outcome: Outcome) -> None:
         _count_failure(session, outcome)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from epochgate.core import jsonrpc
+from epochgate.core import jsonedit, jsonrpc
 from epochgate.core.generation import Generation, Question
 from epochgate.core.jsonrpc import IdType, Message
 from epochgate.core.stream import Stream
@@ -37,7 +37,7 @@ def relayed(session: Session, stream: Stream, message: Message) -> bytes:
             table.pop(next(iter(table)))
     if (visible, token) == (message.id, message.token) or not message.is_rewritable:
         return message.raw
-    return jsonrpc.rewrite(message, id=visible, token=token)
+    return jsonedit.rewrite(message, id=visible, token=token)
 
 
 def _free(session: Session, text: bytes, taken: Mapping[bytes, Question]) -> bytes:
@@ -59,7 +59,7 @@ def cancelled(session: Session, stream: Stream, message: Message) -> bytes:
         return message.raw
     visible, question = found
     close(question)
-    return message.raw if visible == message.cancels else jsonrpc.rewrite(message, cancels=visible)
+    return message.raw if visible == message.cancels else jsonedit.rewrite(message, cancels=visible)
 
 
 def find_visible(session: Session, generation: Generation, server_id: bytes) -> tuple[bytes, Question] | None:

@@ -16,7 +16,9 @@ from epochgate.core import (
     delivery,
     ending,
     epoch,
+    eventforms,
     evidence,
+    jsonedit,
     jsonrpc,
     progress,
     questions,
@@ -74,11 +76,11 @@ def _take_whole(session: Session, stream: Stream, block: bytes) -> bool:
     if replaced is None:
         return False
     if stream.ids.last is None:
-        stamped = sse.stamp_cursors(replaced, numbering.next_cursor)
+        stamped = eventforms.stamp_cursors(replaced, numbering.next_cursor)
         if stamped is not None and stamped[1] <= room:
             delivery.deliver(session, stream, *stamped)
             return True
-    restamped = sse.restamp_cursors(replaced, numbering.next_cursor)
+    restamped = eventforms.restamp_cursors(replaced, numbering.next_cursor)
     if restamped is None or len(restamped[1]) > room:
         return False
     data, ids = restamped
@@ -204,7 +206,7 @@ def _take_message(session: Session, stream: Stream, event: sse.Event, out: _Outg
     if has_drifted:
         restarting.mark_drift(session)
     written = [outgoing(session, stream, reading) for reading in readings]
-    position = out.add(sse.with_data(event, jsonrpc.rewrite_batch(body, written)))
+    position = out.add(sse.with_data(event, jsonedit.rewrite_batch(body, written)))
     for reading in readings:
         if reading.claim is Claim.ANSWER and reading.owed is not None:
             reading.owed.answered_at = position
@@ -254,15 +256,15 @@ def outgoing(session: Session, stream: Stream, reading: Reading) -> bytes:
     if session.policy.advertise_epoch:
         return advertised(session, raw) if reading.stated is not None else raw
     if stream.generation.number > 1:
-        raw = jsonrpc.without_meta(raw, session.policy.epoch_keys)
+        raw = jsonedit.without_meta(raw, session.policy.epoch_keys)
     return raw
 
 
 def advertised(session: Session, raw: bytes) -> bytes:
     """The message with the proxy's own epoch, the generation, in the place of the server's (R39)."""
     keys = session.policy.epoch_keys
-    raw = jsonrpc.without_meta(raw, keys)
-    return jsonrpc.with_meta(raw, keys[0], b"%d" % session.current.number)
+    raw = jsonedit.without_meta(raw, keys)
+    return jsonedit.with_meta(raw, keys[0], b"%d" % session.current.number)
 
 
 def _restored(message: Message, stamp: bytes, own: bytes, **place: bytes) -> bytes:
@@ -273,18 +275,18 @@ def _restored(message: Message, stamp: bytes, own: bytes, **place: bytes) -> byt
     if raw.count(stamp) == 1 and stamp in (message.id, message.token):
         return raw.replace(stamp, own)  # it stands once, so that it is the value itself
     message = jsonrpc.located(message)
-    return jsonrpc.rewrite(message, **place) if message.is_rewritable else raw.replace(stamp, own)
+    return jsonedit.rewrite(message, **place) if message.is_rewritable else raw.replace(stamp, own)
 
 
 def mark(session: Session, stream: Stream, answer: bytes) -> bytes:
     """The answer with what the client must know of it: a restart, a heal, an unproven poll."""
     restart = stream.restart or session.pending_mark
     if restart is not None:
-        answer = jsonrpc.with_meta(answer, MARK, msgspec.json.encode(restart.as_data()))
+        answer = jsonedit.with_meta(answer, MARK, msgspec.json.encode(restart.as_data()))
         if stream.exchange is not None:
             session.pending_mark = None  # until one was delivered (R21)
     if stream.has_unproven_poll:
-        answer = jsonrpc.with_meta(answer, UNPROVEN, b"true")
+        answer = jsonedit.with_meta(answer, UNPROVEN, b"true")
     return answer
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from epochgate.core.eventforms import ID_FORMS, PLAIN_FORMS, Form
-
 KEEPALIVE = b": keepalive\n\n"
 KEEPALIVE_ONE_LINE = b": keepalive\n"  # W13: each blank line uses up one of Java's demand units
 
@@ -305,61 +303,3 @@ def message(data: bytes, cursor: int) -> bytes:
 def priming(cursor: int) -> bytes:
     """An event that gives the client an id and nothing else (R10)."""
     return b"id: %d\ndata: \n\n" % cursor
-
-
-def stamp_cursors(block: bytes, first: int) -> tuple[bytes, int] | None:
-    """Put `id: first`, `first + 1`, … before the events of a usual block.
-
-    Returns the new block and the number of events, or None unless every event is
-    `[event: message] data: {"…` without any other line (the caller then takes the events apart).
-    """
-    for form in PLAIN_FORMS:
-        if block.startswith(form.begin) and block.endswith(form.blank):
-            break
-    else:
-        return None
-    # The block is split where its events begin; as many line ends as their forms have prove that
-    # nothing else stands in it.
-    bodies = block.split(form.separator)
-    count = len(bodies)
-    if block.count(b"\n") != count * form.line_count:
-        return None
-    if form.has_cr and block.count(b"\r") != block.count(b"\n"):
-        return None
-    if not form.has_cr and b"\r" in block:
-        return None
-    if count == 1:
-        return b"id: %d%b%b" % (first, form.end, block), 1
-    parts = [b""] * (2 * count)
-    parts[1::2] = bodies
-    parts[2::2] = map(form.next_head.__mod__, range(first + 1, first + count))
-    parts[0] = b"id: %d%b" % (first, form.end)
-    return b"".join(parts), count
-
-
-def restamp_cursors(block: bytes, first: int) -> tuple[bytes, list[bytes]] | None:
-    """`stamp_cursors` for events that each carry one upstream id, which is taken out.
-
-    Returns the new block and the upstream ids in order, or None if anything unusual stands in it.
-    """
-    for form in ID_FORMS:
-        if block.startswith(form.begin) and block.endswith(form.blank):
-            at = block.find(form.after, len(form.begin))
-            if at >= 0 and (count := form.count(block)):
-                return _restamp(block, form, first, count, at)
-    return None
-
-
-def _restamp(block: bytes, form: Form, first: int, count: int, at: int) -> tuple[bytes, list[bytes]] | None:
-    """`at` is where the first id ends."""
-    begin, end = len(form.begin), -len(form.blank)
-    if b"\0" in block:
-        return None
-    if count == 1:
-        return form.out % (first, block[at + len(form.after) : end]), [block[begin:at]]
-    bodies = block[begin:end].split(form.separator)
-    ids, found, rests = zip(*[body.partition(form.after) for body in bodies], strict=True)
-    if b"" in found:
-        return None
-    stamped = map(form.out.__mod__, zip(range(first, first + count), rests, strict=True))
-    return b"".join(stamped), list(ids)

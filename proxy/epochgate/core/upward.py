@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from epochgate.core import http, jsonrpc
+from epochgate.core import http, jsonedit, jsonrpc
 from epochgate.core.events import RequestHead
 from epochgate.core.generation import Generation, Stamped
 from epochgate.core.http import Headers
@@ -143,13 +143,13 @@ def body_of(stream: Stream) -> bytes:
     assert body is not None
     by_message = {id(owed.message): owed for owed in stream.owed}
     written = [_written(message, by_message.get(id(message))) for message in body.messages]
-    return jsonrpc.rewrite_batch(body, written) if body.is_batch else written[0]
+    return jsonedit.rewrite_batch(body, written) if body.is_batch else written[0]
 
 
 def _written(message: Message, owed: Owed | None) -> bytes:
     if owed is None or not owed.is_stamped:
         return message.raw
-    return jsonrpc.rewrite(message, id=owed.stamp, token=owed.token_stamp)
+    return jsonedit.rewrite(message, id=owed.stamp, token=owed.token_stamp)
 
 
 def rest_of_body(body: Body, messages: tuple[Message, ...]) -> Body:
