@@ -172,7 +172,13 @@ def _send_progress(session: Session, post: Post, message: Message, question: Que
 
 
 def _take_cancel(session: Session, post: Post, message: Message) -> None:
-    """Mapped to the newest stamp in flight, remembered, and acknowledged once that is durable (R29)."""
+    """Mapped to the newest stamp in flight, remembered, and acknowledged once that is durable (R29).
+
+    Of a caller that the server has not accepted it counts once the server has taken it (R32).
+    """
+    if post.event.head.fingerprint not in session.accepted:
+        _ask_about_cancel(session, post, message)
+        return
     found = _cancel(session, message)
     if found is None:
         if session.state is SessionState.LIVE:
@@ -193,17 +199,42 @@ def _take_cancel(session: Session, post: Post, message: Message) -> None:
     session.persist(record, recorded)
 
 
-def _cancel(session: Session, message: Message) -> tuple[Stream, Owed] | None:
-    """Mark the newest open request of this id as cancelled (R29, R33)."""
+def _ask_about_cancel(session: Session, post: Post, message: Message) -> None:
+    found = _find_open(session, message)
+    generation, raw, head = session.current, message.raw, post.event.head
+    if found is not None and message.is_rewritable:
+        generation, raw = found[0].generation, jsonedit.rewrite(message, cancels=found[1].stamp)
+
+    def asked(outcome: Outcome) -> None:
+        cancelled = _cancel(session, message) if outcome.is_accepted else None
+        if cancelled is None:
+            _forwarded(session, post, generation, raw, outcome)
+            return
+        record = CancelRecord(session.visible_id, cancelled[0].handle, cancelled[1].id)
+        session.persist(record, lambda: _forwarded(session, post, generation, raw, outcome))
+
+    legs.ask(session, b"POST", head, headers_of_post(head, generation), raw, asked)
+
+
+def _find_open(session: Session, message: Message) -> tuple[Stream, Owed] | None:
+    """The newest open request of the id that is cancelled (R33)."""
     for stream in reversed(session.streams.values()):
         for owed in stream.open_owed:
             if jsonrpc.same_id(owed.id, message.cancels or b""):
-                owed.state = OwedState.CANCELLED
-                is_idle = stream.leg is None  # nothing of it runs that could still answer
-                grace = 0.0 if is_idle else session.policy.cancel_grace_s
-                session.set_timer(Timer.CANCEL, stream.handle, grace)
                 return stream, owed
     return None
+
+
+def _cancel(session: Session, message: Message) -> tuple[Stream, Owed] | None:
+    """Mark it as cancelled (R29)."""
+    found = _find_open(session, message)
+    if found is not None:
+        stream, owed = found
+        owed.state = OwedState.CANCELLED
+        is_idle = stream.leg is None  # nothing of it runs that could still answer
+        grace = 0.0 if is_idle else session.policy.cancel_grace_s
+        session.set_timer(Timer.CANCEL, stream.handle, grace)
+    return found
 
 
 def route_answers(session: Session, event: PostArrived, messages: tuple[Message, ...]) -> None:
@@ -240,15 +271,20 @@ def _possible_askers(session: Session, question: Question) -> list[Stream]:
 
 def _send_answer(session: Session, post: Post, message: Message, question: Question) -> None:
     questions.close(question)
+    unasked: list[Owed] = []
     if question.method in ("elicitation/create", "sampling/createMessage"):
         for stream in _possible_askers(session, question):
-            for owed in stream.owed:
-                owed.has_answered_question = True
+            unasked += [owed for owed in stream.owed if not owed.has_answered_question]
+        for owed in unasked:
+            owed.has_answered_question = True
     is_same = message.id == question.server_id
     raw = message.raw if is_same else jsonedit.rewrite(message, id=question.server_id)
 
     def sent(outcome: Outcome) -> None:
         _count_failure(session, outcome)
+        if outcome.is_unauthorized:
+            _refused_answer(session, post, question, unasked, outcome)
+            return
         if outcome.status is not None and classify.is_session_gone(
             session.policy, outcome.status, outcome.body
         ):
@@ -259,3 +295,14 @@ def _send_answer(session: Session, post: Post, message: Message, question: Quest
 
     head = post.event.head
     legs.ask(session, b"POST", head, headers_of_post(head, question.generation), raw, sent)
+
+
+def _refused_answer(
+    session: Session, post: Post, question: Question, unasked: list[Owed], outcome: Outcome
+) -> None:
+    """401 or 403: the server did not take it, and the question waits for the one who may answer."""
+    questions.reopen(question)
+    for owed in unasked:
+        owed.has_answered_question = False
+    headers = delivery.client_headers(session, outcome.headers)
+    post.answer(session, outcome.status or 403, headers, outcome.body, outcome.reason)

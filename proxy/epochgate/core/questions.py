@@ -94,6 +94,12 @@ def give_up(session: Session, stream: Stream) -> list[bytes]:
     return given_up
 
 
+def reopen(question: Question) -> None:
+    """Its answer was refused."""
+    question.is_open = True
+    question.generation.asked[question.server_id] = True
+
+
 def is_void(question: Question) -> bool:
     """Whether nobody waits for the answer any more: its stream ended, its session is gone, or another
     goes by its id (R18)."""
