@@ -125,11 +125,12 @@ def attend(session: Session, stream: Stream) -> None:
     """Take care of a void stream: fail it, wait for its client, queue on a heal, or begin one."""
     if stream.up is not Up.VOID:
         return
+    if stream.exchange is None and stream.client is not ClientHalf.AWAY:  # nobody can come back for it
+        delivery.fail(session, stream, OUTCOME_UNKNOWN, reissuing.reason_of(stream))
+        ending.stream_over(session, stream)
+        return
     if stream.exchange is None and not session.policy.reissue_when_away:
-        if stream.client is not ClientHalf.AWAY:
-            delivery.fail(session, stream, OUTCOME_UNKNOWN, reissuing.reason_of(stream))
-            ending.stream_over(session, stream)
-        elif stream.generation is session.current and stream.generation.is_gone:
+        if stream.generation is session.current and stream.generation.is_gone:
             _note_unattended_loss(session)
         return
     if not reissuing.may_be_sent(session, stream):
@@ -138,6 +139,9 @@ def attend(session: Session, stream: Stream) -> None:
         return
     if stream.generation is not session.current and session.state is SessionState.LIVE:
         _join(session, stream)
+        return
+    if stream.caller.fingerprint not in session.accepted:  # may not heal, nor ride on a heal (R32)
+        delivery.fail(session, stream, SESSION_NOT_RESTORED, reissuing.reason_of(stream))
         return
     wait(session, stream)
     healing.begin(session, heal.trigger_of(reissuing.reason_of(stream)), session.head_for(stream))
@@ -335,5 +339,6 @@ def _drifted(session: Session, old: Generation) -> None:
 
 def attend_after_commit(session: Session, stream: Stream) -> None:
     """A heal is committed: send the void stream again if somebody waits for it."""
-    if stream.exchange is not None or session.policy.reissue_when_away:
+    is_away = stream.client is ClientHalf.AWAY and session.policy.reissue_when_away
+    if stream.exchange is not None or is_away:
         reissuing.send_again(session, stream)
