@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from epochgate.core import (
     clientleg,
     delivery,
+    ending,
     restarting,
     sending,
     silence,
@@ -58,6 +59,7 @@ def broke(session: Session, stream: Stream, end: LegEnd) -> None:
             session.set_timer(Timer.RETRY, stream.handle, (stream.poll_retry_ms or 0) / 1000)
         case Verdict.END:
             clientleg.cancel_due(session, stream)
+            ending.stream_over(session, stream)
         case _:
             restarting.restart(session, stream, ruling, [])
 

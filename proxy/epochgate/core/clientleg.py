@@ -121,9 +121,9 @@ def attach(session: Session, stream: Stream, exchange: int, position: int, befor
     delivery.adjust_flow(session, stream)
 
 
-def attach_void(session: Session, stream: Stream, exchange: int, position: int) -> None:
-    """The client of a stream that has to be restarted: it is attached, and nothing of the dead run
-    is replayed to it."""
+def attach_void(session: Session, stream: Stream, exchange: int, position: int, before: bytes) -> None:
+    """The client of a stream that has to be restarted: it is attached, and of the dead run no more than
+    `before` is replayed to it."""
     if stream.exchange is not None:
         session.do(EndAnswer(delivery.release(session, stream)))
     stream.exchange = exchange
@@ -132,7 +132,7 @@ def attach_void(session: Session, stream: Stream, exchange: int, position: int) 
     session.clear_timer(Timer.HOLD, stream.handle)
     headers = stream.client_head or sse_headers(session)
     delivery.open_answer(session, exchange, headers, delivery.keepalive(stream.caller))
-    session.do(Write(exchange, delivery.priming(session, stream)))
+    session.do(Write(exchange, before or delivery.priming(session, stream)))
     stream.journal.written_to = position + 1
     delivery.watch(session, stream)
 

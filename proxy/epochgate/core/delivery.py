@@ -259,20 +259,20 @@ def fail(session: Session, stream: Stream, code: int, reason: str) -> None:
         return
     end_leg(session, stream)
     break_off(session, stream)
-    failed = stream.open_owed
-    errors = [*stream.withheld, *(error(stream, owed, code, reason) for owed in failed)]
+    failed = [(owed, error(stream, owed, code, reason)) for owed in stream.open_owed]
     session.move_stream(stream, UpInput.FAILED)
     clear_timers(session, stream)
     for owed in stream.owed:
         owed.state = OwedState.ANSWERED
     if stream.client is ClientHalf.UNBORN:
+        errors = [*stream.withheld, *(text for _, text in failed)]
         is_batch = len(errors) > 1 or (stream.body is not None and stream.body.is_batch)
         body = b"[" + b",".join(errors) + b"]" if is_batch else b"".join(errors)
         status = 200 if errors else 202
         respond(session, stream, status, JSON_HEADERS if errors else (), body)
         return
     tell_given_up(session, stream, stream)
-    for owed, text in zip(failed, errors, strict=True):  # what was withheld was told as the answer began
+    for owed, text in failed:
         owed.answered_at = stream.numbering.next_position
         deliver_message(session, stream, text)
     finish(session, stream)

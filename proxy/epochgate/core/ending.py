@@ -81,6 +81,8 @@ def delete_arrived(session: Session, event: DeleteArrived) -> None:
         delivery.not_found(session, event.exchange)
         return
     if does is Does.CLOSE and event.head.fingerprint in session.accepted:
+        if not session.current.is_gone and not session.current.is_ended:
+            end_upstream(session, session.current)
         session.persist(EndRecord(session.visible_id), lambda: _ended(session, event, 200, ()))
         return
 

@@ -32,11 +32,15 @@ def _fire(session: Session, timer: Timer, of: int) -> None:
         case Timer.KEEPALIVE:
             clientleg.keep_alive(session, of)
         case Timer.HOLD:
-            clientleg.hold_expired(session, session.streams[of])
+            stream = session.streams[of]
+            clientleg.hold_expired(session, stream)
+            ending.stream_over(session, stream)
         case Timer.RETAIN:
             clientleg.forget(session, session.streams[of])
         case Timer.CANCEL:
-            clientleg.cancel_due(session, session.streams[of])
+            stream = session.streams[of]
+            clientleg.cancel_due(session, stream)
+            ending.stream_over(session, stream)
         case Timer.RETRY:
             sending.retry_due(session, session.streams[of])
         case Timer.WAIT:

@@ -94,7 +94,7 @@ def attempt(session: Session) -> None:
 def _end_unwanted(session: Session, outcome: Outcome) -> None:
     """Nobody wants the session any more that was being made (R25)."""
     upstream_id = http.find(outcome.headers, http.SESSION_ID)
-    if outcome.is_accepted and upstream_id is not None:
+    if outcome.is_accepted and upstream_id is not None and upstream_id != session.current.upstream_id:
         made = Generation(session.current.number + 1, upstream_id, epoch.Epoch(None, None))
         ending.end_upstream(session, made)
 
@@ -108,6 +108,7 @@ def _compare(session: Session, run: Heal, outcome: Outcome) -> None:
         _park(session, run)
         return
     if not outcome.is_accepted or outcome.end not in (LegEnd.CLEAN, LegEnd.CLOSED):
+        _end_unwanted(session, outcome)  # its head may have named a session
         try_again(session, run)
         return
     upstream_id = http.find(outcome.headers, http.SESSION_ID)

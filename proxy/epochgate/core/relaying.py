@@ -32,6 +32,7 @@ from epochgate.core.evidence import Reading
 from epochgate.core.jsonrpc import Body, Kind, Message
 from epochgate.core.states import UpInput
 from epochgate.core.stream import OwedState, Stream
+from epochgate.core.timers import Timer
 from epochgate.core.verdict import Ruling, Verdict
 
 if TYPE_CHECKING:
@@ -301,6 +302,11 @@ def _settle(
     if stream.is_request and not stream.unanswered:
         out.flush()
         close_answered(session, stream)
+    elif (
+        stream.is_request and not stream.open_owed and not session.timers.is_set(Timer.CANCEL, stream.handle)
+    ):
+        # What is left of the batch was cancelled: its server may wait for ever (R29).
+        session.set_timer(Timer.CANCEL, stream.handle, session.policy.cancel_grace_s)
     if has_drifted:
         restarting.drift(session, stream, readings)
     return not stream.is_over

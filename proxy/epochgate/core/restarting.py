@@ -300,6 +300,7 @@ def fail_waiting(session: Session, reason: str) -> None:
     for stream in list(session.streams.values()):
         if stream.is_request and stream.up in (Up.VOID, Up.WAITING, Up.RETRY, Up.POLL):
             delivery.fail(session, stream, SESSION_NOT_RESTORED, reason)
+            ending.stream_over(session, stream)
 
 
 def mark_drift(session: Session) -> None:

@@ -10,6 +10,7 @@ from epochgate.core import (
     cursor,
     delivery,
     epoch,
+    jsonrpc,
     legs,
     restarting,
     sending,
@@ -22,6 +23,7 @@ from epochgate.core.commands import AbortAnswer, Counted, Judged, OpenAnswer, Re
 from epochgate.core.events import GetArrived
 from epochgate.core.generation import Generation
 from epochgate.core.inquiry import Outcome
+from epochgate.core.jsonrpc import Kind
 from epochgate.core.states import ClientHalf, Up
 from epochgate.core.stream import Stream, Tombstone
 from epochgate.core.timers import Timer
@@ -194,17 +196,35 @@ def _replay(session: Session, event: GetArrived, stream: Stream, position: int) 
         standalone.attach(session, stream, event.exchange, position)
         return
     newest = stream.newest()
+    before = _answers(stream, newest, position)
     if newest is not stream:
         position = -1
     newest.caller = event.head
     if newest.up is Up.VOID:
         # What the client did not read of a dead run stays unread (G1).
         newest.journal.written_to = min(newest.journal.written_to, position + 1)
-        clientleg.attach_void(session, newest, event.exchange, position)
+        clientleg.attach_void(session, newest, event.exchange, position, before)
         restarting.attend(session, newest)
         return
-    clientleg.attach(session, newest, event.exchange, position)
+    clientleg.attach(session, newest, event.exchange, position, before)
     sending.resume_with_caller(session, newest)
+
+
+def _answers(stream: Stream, newest: Stream, position: int) -> bytes:
+    """What a dead run answered of a batch behind `position`: it is not sent again, and stands (R41)."""
+    blocks: list[bytes] = []
+    while stream is not newest or stream.up is Up.VOID:
+        blocks += stream.journal.after(position) if len(stream.owed) > 1 else []
+        position = -1
+        if stream.successor is None:
+            break
+        stream = stream.successor
+    return b"".join(raw for block in blocks for raw in sse.split(block) if _is_answer(raw))
+
+
+def _is_answer(raw: bytes) -> bool:
+    body = jsonrpc.read_body(sse.parse(raw).data or b"")
+    return body is not None and any(one.kind in (Kind.RESULT, Kind.ERROR) for one in body.messages)
 
 
 def _reopen_forgotten(session: Session, event: GetArrived) -> None:

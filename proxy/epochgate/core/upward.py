@@ -11,7 +11,7 @@ from epochgate.core.generation import Generation, Stamped
 from epochgate.core.http import Headers
 from epochgate.core.jsonrpc import Body, IdType, Message
 from epochgate.core.policy import Stamps
-from epochgate.core.stream import Owed, Stream
+from epochgate.core.stream import Owed, OwedState, Stream
 
 if TYPE_CHECKING:
     from epochgate.core.session import Session
@@ -142,6 +142,9 @@ def body_of(stream: Stream) -> bytes:
     body = stream.body
     assert body is not None
     by_message = {id(owed.message): owed for owed in stream.owed}
+    cancelled = {id(owed.message) for owed in stream.owed if owed.state is OwedState.CANCELLED}
+    if cancelled and body.is_batch:  # it goes up without them (R29)
+        body = rest_of_body(body, tuple(one for one in body.messages if id(one) not in cancelled))
     written = [_written(message, by_message.get(id(message))) for message in body.messages]
     return jsonedit.rewrite_batch(body, written) if body.is_batch else written[0]
 

@@ -1,0 +1,152 @@
+"""Nothing runs for nobody, and no upstream session is left behind (R26, G8)."""
+
+from __future__ import annotations
+
+from epochgate.core.events import LegAnswered, LegEnd
+from epochgate.core.policy import Stamps
+from tests.core.messages import cancel, event, progress, request, result
+from tests.core.playbook import JSON, Play, opened
+from tests.core.scenes import UP_2, lost, open_call
+
+
+def ended(play: Play) -> list[bytes | None]:
+    """The upstream sessions that a DELETE went to."""
+    return [leg.session_id for leg in play.sent("DELETE")]
+
+
+def healed_beside_a_running_call() -> Play:
+    """Alice's call 5 goes on in the first session, everything else in the second."""
+    play = opened()
+    open_call(play)
+    broken = play.call(id=6)
+    play.cut(play.sent("tools/call")[-1])
+    play.heal()
+    again = play.leg("tools/call")
+    while play.has_leg("notifications/cancelled"):
+        play.accept(play.leg("notifications/cancelled"))
+    play.answer(again, result(again.id))
+    assert not broken.is_open
+    assert ended(play) == []
+    return play
+
+
+def test_the_old_session_is_ended_when_the_hold_of_its_last_stream_expires() -> None:
+    play = healed_beside_a_running_call()
+    play.leave(play.exchanges[3])
+    play.advance(301)
+
+    assert ended(play) == [b"up-1"]
+
+
+def test_the_old_session_is_ended_when_its_last_call_was_cancelled() -> None:
+    play = healed_beside_a_running_call()
+    play.post(cancel(5))
+    play.accept(play.leg("notifications/cancelled"))
+    play.advance(6)
+
+    assert ended(play) == [b"up-1"]
+
+
+def test_a_session_that_an_unfinished_answer_named_is_ended() -> None:
+    play, _ = lost()
+    leg = play.leg("initialize")
+    play.feed(LegAnswered(leg.number, 200, (*JSON, UP_2)))
+    play.cut(leg)
+
+    assert ended(play) == [b"up-2"]
+
+
+def test_a_call_whose_client_left_without_an_id_is_not_sent_again() -> None:
+    """Nobody can come back for it, whatever `reissue_when_away` says."""
+    play = opened(reissue_when_away=True)
+    exchange = play.call()
+    play.leave(exchange)
+    play.end(play.leg("tools/call"), LegEnd.BROKEN)
+
+    assert not play.has_leg("initialize")
+    assert len(play.sent("tools/call")) == 1
+    play.advance(400)
+    assert play.session.streams == {}
+
+
+def test_two_unstamped_calls_of_one_id_are_each_answered_on_their_own_stream() -> None:
+    """R33: large hosted clients send id 1 for everything."""
+    play = opened(stamp=Stamps.OFF)
+    first, leg = open_call(play)
+    second = play.call(id=5)
+    other = play.leg("tools/call")
+
+    play.send(leg, event(result(5, {"of": "the first"})))
+    play.answer(other, result(5, {"of": "the second"}))
+
+    assert first.answer == result(5, {"of": "the first"})
+    assert second.answer == result(5, {"of": "the second"})
+
+
+def batch() -> list[object]:
+    """Two calls: of `work`, id 5, and of `pay`, id 6."""
+    tools = {5: "work", 6: "pay"}
+    return [
+        request("tools/call", {"name": name, "_meta": {"progressToken": id}}, id=id)
+        for id, name in tools.items()
+    ]
+
+
+def test_a_cancelled_member_of_a_batch_does_not_go_up() -> None:
+    play = opened()
+    play.is_persisting = False
+    play.post(batch())
+    play.post(cancel(5))
+    play.persist()
+
+    (sent,) = play.leg("batch").json
+    assert sent["params"]["name"] == "pay"
+
+
+def test_a_batch_ends_when_only_cancelled_members_are_unanswered() -> None:
+    """R29: some servers keep the stream open for ever."""
+    play = opened()
+    exchange = play.post(batch())
+    leg = play.leg("batch")
+    play.open(leg)
+    play.send(leg, event(progress(leg.json[0]["params"]["_meta"]["progressToken"], 1)))
+    play.post(cancel(5))
+    play.advance(6)
+    play.send(leg, event(result(leg.json[1]["id"])))
+    play.advance(6)
+
+    assert not exchange.is_open
+    assert exchange.answers == [result(6)]
+
+
+def test_what_a_broken_batch_answered_is_redelivered_before_the_second_run() -> None:
+    """R41: an answered member is not run again, so that its answer must not be lost with the first run."""
+    play = opened(tools=({"name": "work"}, {"name": "pay"}))
+    exchange = play.post(batch())
+    leg = play.leg("batch")
+    play.open(leg)
+    cursor = exchange.last_id
+    play.send(leg, event(result(leg.json[0]["id"], {"n": 5})))
+    play.leave(exchange)
+    play.cut(leg)
+
+    again = play.get(cursor)
+    play.heal()
+    second = play.leg("batch")
+    play.answer(second, [result(second.json[0]["id"], {"n": 6})])
+
+    assert [answer["id"] for answer in again.answers] == [5, 6]
+
+
+def test_an_expired_batch_gives_no_second_answer_to_a_member_that_was_answered() -> None:
+    play = opened()
+    exchange = play.post(batch())
+    leg = play.leg("batch")
+    play.open(leg)
+    play.send(leg, event(result(leg.json[0]["id"])))
+    play.leave(exchange)
+    play.advance(301)
+
+    again = play.get(exchange.last_id)
+    assert [answer["id"] for answer in again.answers] == [6]
+    assert again.answer["error"]["data"]["reason"] == "expired"

@@ -1,0 +1,85 @@
+"""What a caller whom the server has not accepted can do to a session by its id: nothing (R32)."""
+
+from __future__ import annotations
+
+import pytest
+
+from epochgate.core.events import LegEnd
+from tests.core.messages import ask, cancel, event, result
+from tests.core.playbook import opened
+from tests.core.scenes import open_call
+
+BOB = b"bob"
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_strangers_cancel_that_the_server_refuses_cancels_nothing(status: int) -> None:
+    play = opened()
+    alice, leg = open_call(play)
+
+    bob = play.post(cancel(5), who=BOB)
+    play.refuse(play.leg("notifications/cancelled"), status)
+    play.advance(30)
+
+    assert bob.status == status
+    play.send(leg, event(result(leg.id)))
+    assert alice.answer == result(5)
+
+
+def test_a_cancel_with_new_credentials_counts_once_the_server_took_it() -> None:
+    play = opened()
+    alice, leg = open_call(play)
+
+    again = play.post(cancel(5), who=b"alice again")
+    told = play.leg("notifications/cancelled")
+    assert told.json["params"]["requestId"] == leg.id
+    play.accept(told)
+    play.advance(6)
+
+    assert again.status == 202
+    assert not alice.is_open
+    assert alice.answers == []
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_an_answer_that_the_server_refuses_leaves_its_question_open(status: int) -> None:
+    play = opened()
+    alice, leg = open_call(play)
+    play.send(leg, event(ask(0)))
+
+    bob = play.post(result(0, {"action": "decline"}), who=BOB)
+    play.refuse(play.leg("answer"), status)
+    assert bob.status == status
+
+    play.post(result(0, {"action": "accept"}))
+    assert play.leg("answer").json == result(0, {"action": "accept"})
+    play.accept(play.leg("answer"))
+    play.send(leg, event(result(leg.id)))
+    assert alice.answer == result(5)
+
+
+@pytest.mark.parametrize("how", [LegEnd.NOT_SENT, LegEnd.BROKEN, LegEnd.SILENT])
+def test_a_strangers_delete_that_nobody_answers_ends_nothing(how: LegEnd) -> None:
+    play = opened()
+    alice, leg = open_call(play)
+
+    bob = play.delete(who=BOB)
+    play.end(play.leg("DELETE"), how)
+
+    assert bob.status == 404
+    play.send(leg, event(result(leg.id)))
+    assert alice.answer == result(5)
+
+
+def test_a_stranger_whose_post_cannot_be_sent_begins_no_heal() -> None:
+    """A heal in his name would make Alice's session his."""
+    play = opened()
+    bob = play.call(who=BOB)
+    for _ in range(20):
+        if play.has_leg("tools/call"):
+            play.unreachable(play.leg("tools/call"))
+        play.advance(1)
+
+    assert bob.answer["error"]["code"] == -32051
+    assert play.sent("initialize") == play.sent("initialize")[:1]
+    assert play.heals == []
