@@ -8,8 +8,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/ready
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-# What `make check` runs: no network, no services, no child processes.
-CHECKS := tests/core tests/properties tests/fuzz $(filter-out tests/test_cli.py tests/test_benchmarks.py,$(wildcard tests/test_*.py))
+# What `make check` runs: no network, no services, no child processes but those that play simulations.
+CHECKS := tests/core tests/properties tests/fuzz $(filter-out %_sockets.py,$(wildcard tests/rules/test_*.py)) \
+	$(filter-out tests/test_cli.py tests/test_benchmarks.py tests/test_coverage.py,$(wildcard tests/test_*.py))
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test check test-long interop simulate fuzz bench lint docs peers lock format clean
@@ -23,20 +24,19 @@ demo: $(READY) ## the fault played twice: directly, and through the proxy
 test: lint peers ## every kind of test with small counts (first run sets everything up; < 15 min)
 	@$(BIN)/pytest
 
+check: export EPOCHGATE_SIM_RUNS ?= 200
 check: lint ## quick: lint, types, core tests, tables, 200 simulated schedules (< 60 s, no network)
 	@$(BIN)/pytest $(CHECKS)
 
 test-long: export EPOCHGATE_LONG := 1
-test-long: export EPOCHGATE_SIM_RUNS ?= 1000
 test-long: lint peers ## everything with full counts (< 60 min)
 	@$(BIN)/pytest
 
 interop: peers ## only the tests against real SDK clients and servers
 	@$(BIN)/pytest tests/interop
 
-simulate: export EPOCHGATE_SIM_RUNS ?= 1000
-simulate: $(READY) ## only the simulation; EPOCHGATE_SIM_RUNS=N sets how many schedules
-	@$(BIN)/pytest tests/properties/test_simulation.py
+simulate: $(READY) ## only the simulation: SEEDS=N schedules, from START on
+	@$(BIN)/python -m tests.properties.simulation --seeds $(or $(SEEDS),1000) --start $(or $(START),0)
 
 MINUTES ?= 30
 fuzz: $(READY) ## look for inputs that break something, MINUTES=30 over all targets (CPython 3.11 to 3.13)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
 from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
 
 from tests.properties.simulation.clock import Clock
+from tests.properties.simulation.trespass import Trespass
 from tests.properties.simulation.wire import Pairs, Sink, Wire
 
 
@@ -35,19 +36,21 @@ class Attached(Protocol):
 class Connection:
     """An answer being written. The wire calls `head`, `data` and `ended` when the proxy receives."""
 
-    def __init__(self, number: int, clock: Clock, rng: Random, sink: Sink, log: Log) -> None:
+    def __init__(
+        self, number: int, clock: Clock, rng: Random, sink: Sink, log: Log, trespass: Trespass
+    ) -> None:
         self.number = number
         self.wire = Wire(clock, rng, self, self.disconnected)
+        self.trespass = trespass
+        self.opens: str | None = None  # the id of the session that this answer tells
         self.head_epoch: int | None = None
         self.is_resumed = False
         self.is_poll_announced = False
         self.writer: Attached | None = None
-        self.key = ""
-        self.on_end: Callable[[], None] | None = None
         self._sink, self._log = sink, log
         self._written = 0
         self._arrived = 0
-        self._marks: list[tuple[int, int | None, int | None, bool]] = []
+        self._marks: deque[tuple[int, tuple[int, ...], int | None, bool]] = deque()
         self.arrived_ids = 0
 
     def __repr__(self) -> str:
@@ -61,11 +64,11 @@ class Connection:
         self.wire.push_head(status, headers)
 
     def write(
-        self, data: bytes, serial: int | None = None, tag: int | None = None, has_id: bool = False
+        self, data: bytes, serials: tuple[int, ...] = (), tag: int | None = None, has_id: bool = False
     ) -> None:
         self._written += len(data)
-        if serial is not None or has_id:
-            self._marks.append((self._written, serial, tag, has_id))
+        if serials or has_id:
+            self._marks.append((self._written, serials, tag, has_id))
         self.wire.push(data)
 
     def finish(self) -> None:
@@ -87,16 +90,30 @@ class Connection:
     # --- the wire's far end: the proxy receives -------------------------------------------------
 
     def head(self, status: int, headers: Pairs) -> None:
+        self._note_session()
         self._sink.head(status, headers)
 
     def data(self, data: bytes) -> None:
+        self._count(data)
+        self._sink.data(data)
+
+    def whole(self, status: int, headers: Pairs, data: bytes) -> None:
+        self._note_session()
+        self._count(data)
+        self._sink.whole(status, headers, data)
+
+    def _note_session(self) -> None:
+        if self.opens is not None:
+            self.trespass.sessions.append(self.opens)
+
+    def _count(self, data: bytes) -> None:
+        """Log the messages that are whole with these bytes."""
         self._arrived += len(data)
         while self._marks and self._marks[0][0] <= self._arrived:
-            _, serial, tag, has_id = self._marks.pop(0)
+            _, serials, tag, has_id = self._marks.popleft()
             self.arrived_ids += has_id
-            if serial is not None:
+            for serial in serials:
                 self._log.arrivals.setdefault(serial, []).append(Arrival(self, tag))
-        self._sink.data(data)
 
     def ended(self, is_clean: bool) -> None:
         self._sink.ended(is_clean)

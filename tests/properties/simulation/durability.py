@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 
 from epochgate.core import commands
 from epochgate.core.records import OwedRecord, ReissueRecord
+from tests.properties.simulation.payload import Json
 
-_ID = re.compile(rb'"id": ?("[^"]+"|\d+)')
 _KEY = re.compile(rb'"key": ?"([^"]+)"')
 
 
@@ -15,18 +16,15 @@ class Durability:
     """Told of every `Persist`, `Persisted` and `SendUpstream` of a session, in order."""
 
     def __init__(self) -> None:
-        self._keys: dict[int, bytes] = {}  # stream handle -> key of the call
-        self._pending: dict[int, bytes] = {}  # token -> key of the call
-        self._durable: list[bytes] = []  # the key of every durable record
-        self._sent: dict[bytes, set[bytes]] = {}  # key -> the ids that it was sent under
+        self._keys: dict[int, list[str]] = {}  # stream handle -> keys of its calls
+        self._pending: dict[int, list[str]] = {}  # token -> keys of the calls
+        self._durable: Counter[str] = Counter()  # how many records of a call are durable
+        self._sent: dict[str, set[object]] = {}  # key -> the ids that it was sent under
 
     def asked(self, command: commands.Persist) -> None:
         record = command.record
         if isinstance(record, OwedRecord):
-            key = _KEY.search(record.body)
-            if key is None:
-                return
-            self._keys[record.stream] = key[1]
+            self._keys[record.stream] = [key.decode() for key in _KEY.findall(record.body)]
         elif isinstance(record, ReissueRecord) and record.stream in self._keys:
             self._keys[record.successor] = self._keys[record.stream]
         else:
@@ -34,17 +32,14 @@ class Durability:
         self._pending[command.token] = self._keys[record.stream]
 
     def persisted(self, token: int) -> None:
-        key = self._pending.pop(token, None)
-        if key is not None:
-            self._durable.append(key)
+        self._durable.update(self._pending.pop(token, ()))
 
-    def find_wrong(self, command: commands.SendUpstream) -> str | None:
-        """What is wrong with sending this now, or None. Each run has an id, and a record, of its own."""
-        key, request_id = _KEY.search(command.body or b""), _ID.search(command.body or b"")
-        if key is None or request_id is None:
-            return None
-        ids = self._sent.setdefault(key[1], set())
-        ids.add(request_id[1])
-        if len(ids) <= self._durable.count(key[1]):
-            return None
-        return f"R16: {key[1].decode()} went up before its record was durable"
+    def find_wrong(self, calls: list[Json]) -> str | None:
+        """What is wrong with sending these calls now, or None. Each run has its own id and record."""
+        for call in calls:
+            key = call["params"]["arguments"]["key"]
+            ids = self._sent.setdefault(key, set())
+            ids.add(call["id"])
+            if len(ids) > self._durable[key]:
+                return f"R16: {key} went up before its record was durable"
+        return None

@@ -16,6 +16,7 @@ from tests.properties.simulation.traits import ServerTraits
 Json = dict[str, Any]
 
 ORIGIN = re.compile(r"key=(\S+) run=(\d+)\.(\d+) step=(\d+) n=(\d+)")
+ORIGIN_MARK = b"key="  # stands in the bytes of every message that has an origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +33,9 @@ class Origin:
         return f"key={self.key} run={self.execution}.{self.owner} step={self.step} n={self.serial}"
 
 
-def find_origin(message: Json) -> Origin | None:
-    """The origin stated in a message, or None (notices and errors of the proxy have none)."""
-    match = ORIGIN.search(json.dumps(message))
+def find_origin(text: str) -> Origin | None:
+    """The origin stated in the text of a message; notices and errors of the proxy have none."""
+    match = ORIGIN.search(text)
     if match is None:
         return None
     key, execution, owner, step, serial = match.groups()
@@ -64,8 +65,18 @@ def error(rid: Any, code: int, text: str) -> Json:
     return {"jsonrpc": "2.0", "id": rid, "error": {"code": code, "message": text}}
 
 
-def tool_result(rid: Any, origin: Origin) -> Json:
-    return result(rid, {"content": [{"type": "text", "text": str(origin)}], "isError": False})
+def tool_result(rid: Any, origin: Origin, forged_epoch: int | None = None) -> Json:
+    """`forged_epoch` stands where no epoch is stated, under the name of one."""
+    value: Json = {"content": [{"type": "text", "text": str(origin)}], "isError": False}
+    if forged_epoch is not None:
+        value["structuredContent"] = {"session_epoch": forged_epoch}
+    return result(rid, value)
+
+
+def task_result(rid: Any, origin: Origin) -> Json:
+    """What a task-augmented call is answered with at once."""
+    task = {"taskId": f"task-{origin.execution}", "status": "working", "statusMessage": str(origin)}
+    return result(rid, {"task": task})
 
 
 def with_epoch(message: Json, epoch: int) -> Json:
@@ -78,8 +89,10 @@ def with_epoch(message: Json, epoch: int) -> Json:
     return {**message, "params": params}
 
 
-def encode(message: Json, traits: ServerTraits) -> str:
-    """JSON text; servers differ in spaces and in where the id stands."""
+def encode(message: Json | list[Json], traits: ServerTraits) -> str:
+    """JSON text, of an array for a batch; servers differ in spaces and in where the id stands."""
+    if isinstance(message, list):
+        return f"[{','.join(encode(member, traits) for member in message)}]"
     if not traits.id_first and "id" in message:
         message = {**{k: v for k, v in message.items() if k != "id"}, "id": message["id"]}
     return json.dumps(message, separators=(",", ":") if traits.id_first else None)
@@ -101,11 +114,26 @@ TOOL_HINTS: dict[str, Json] = {
     "quick": {"readOnlyHint": True},
     "order": {"readOnlyHint": False, "destructiveHint": True},
     "ask": {"readOnlyHint": False, "destructiveHint": False},
+    "task": {"readOnlyHint": True},
+    "stuck": {"readOnlyHint": True},
+    "bare": {},
 }
 
 
 def tool_list(is_annotated: bool) -> list[Json]:
     return [
-        {"name": name, "inputSchema": {"type": "object"}, **({"annotations": hints} if is_annotated else {})}
+        {
+            "name": name,
+            "inputSchema": {"type": "object"},
+            **({"annotations": hints} if hints and is_annotated else {}),
+        }
         for name, hints in TOOL_HINTS.items()
     ]
+
+
+def calls_in(body: bytes | None) -> list[Json]:
+    """The tool calls of a POST, one or a batch."""
+    if body is None or b'"tools/call"' not in body:
+        return []
+    message = json.loads(body)
+    return message if isinstance(message, list) else [message]

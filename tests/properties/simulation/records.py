@@ -11,12 +11,13 @@ from tests.properties.simulation.payload import Json
 
 @dataclass
 class Entry:
-    """One event of a stream; `message` is None for a priming event."""
+    """One event of a stream, with one message or a batch; none in a priming event."""
 
     event_id: str | None
-    serial: int
     owner: int
-    message: Json | None
+    serials: tuple[int, ...]
+    message: Json | list[Json] | None
+    execution: int = 0  # whose message it is; 0 if nobody's
 
 
 @dataclass
@@ -28,7 +29,8 @@ class Stream:
     entries: list[Entry] = field(default_factory=list)
     connection: Connection | None = None
     is_done: bool = False
-    execution: Execution | None = None
+    executions: list[Execution] = field(default_factory=list)
+    is_batch: bool = False
     refusals: int = 2
 
     def detach(self, connection: Connection) -> None:
@@ -43,6 +45,7 @@ class SessionObject:
     session_id: str
     owner: int
     next_question: int = 0
+    next_stream: int = 0
     questions: dict[int, Execution] = field(default_factory=dict)
     standalone: Stream | None = None
 
@@ -61,8 +64,11 @@ class Execution:
     stream: Stream
     first: Connection
     plan: list[str]
+    began_at: float
     is_json: bool
     step: int = 0
     is_dead: bool = False
-    answered_at: float | None = None
+    answered_at: float | None = None  # its question was answered
     asked: int | None = None  # serial of the question that is waited for
+    result: Json | None = None
+    result_serial: int = 0

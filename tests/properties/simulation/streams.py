@@ -24,11 +24,31 @@ class Streams:
     sessions: dict[str, SessionObject] = field(default_factory=dict)
     kept: list[Stream] = field(default_factory=list)
     _global_id: int = 0
+    _made: int = 0
+
+    def new(self, session: SessionObject) -> Stream:
+        """A stream of a session, and its buffer."""
+        session.next_stream += 1
+        self._made += 1
+        number = session.next_stream if self.traits.reuses_ids else self._made
+        stream = Stream(session.session_id, number)
+        self.kept.append(stream)
+        return stream
+
+    def tag(self, owner: int) -> int | None:
+        """The session object that a message of `owner` says it is from."""
+        return owner if self.traits.epoch in ("produce", "send") else None
 
     def tagged(self, message: Json, owner: int) -> Json:
-        if self.traits.epoch in ("produce", "send"):
-            return payload.with_epoch(message, EPOCH_BASE + owner)
-        return message
+        match self.traits.epoch:
+            case "produce" | "send":
+                return payload.with_epoch(message, EPOCH_BASE + owner)
+            case "constant":
+                return payload.with_epoch(message, EPOCH_BASE)
+            case "noise":
+                return payload.with_epoch(message, EPOCH_BASE + self.rng.getrandbits(20))
+            case "none" | "header":
+                return message
 
     def headers(self, session: SessionObject, kind: str | None, is_initialize: bool = False) -> Pairs:
         pairs: list[tuple[bytes, bytes]] = []
@@ -60,9 +80,16 @@ class Streams:
 
     # --- writing --------------------------------------------------------------------------------
 
-    def append(self, stream: Stream, serial: int, owner: int, message: Json | None) -> None:
+    def append(
+        self,
+        stream: Stream,
+        owner: int,
+        serials: tuple[int, ...],
+        message: Json | list[Json] | None,
+        execution: int = 0,
+    ) -> None:
         """Keep an event, and write it if somebody listens; without a message it is a priming event."""
-        entry = Entry(self.event_id(stream), serial, owner, message)
+        entry = Entry(self.event_id(stream), owner, serials, message, execution)
         stream.entries.append(entry)
         if stream.connection is not None:
             self._write(stream.connection, stream.session_id, entry)
@@ -76,16 +103,20 @@ class Streams:
         owner = entry.owner
         if self.traits.epoch == "send" and session is not None:
             owner = session.owner
-        tag = owner if self.traits.epoch in ("produce", "send") else None
-        text = payload.encode(self.tagged(entry.message, owner), self.traits)
-        connection.write(payload.frame(text, entry.event_id, self.traits), entry.serial, tag, has_id)
+        message = entry.message
+        if isinstance(message, list):
+            text = payload.encode([self.tagged(one, owner) for one in message], self.traits)
+        else:
+            text = payload.encode(self.tagged(message, owner), self.traits)
+        data = payload.frame(text, entry.event_id, self.traits)
+        connection.write(data, entry.serials, self.tag(owner), has_id)
 
     def announce_poll(self, stream: Stream) -> None:
         """End the connection after a `retry:`; the handler goes on."""
         connection = stream.connection
         if connection is None:
             return
-        entry = Entry(self.event_id(stream), 0, 0, None)
+        entry = Entry(self.event_id(stream), 0, (), None)
         stream.entries.append(entry)
         connection.is_poll_announced = True
         connection.write(payload.frame("", entry.event_id, self.traits, retry=500), has_id=True)
@@ -105,8 +136,8 @@ class Streams:
         """The buffers of a session go, and the handlers that write to them."""
         is_clean = self.rng.random() < 0.5
         for stream in [s for s in self.kept if s.session_id == session_id]:
-            if stream.execution is not None:
-                stream.execution.is_dead = True
+            for execution in stream.executions:
+                execution.is_dead = True
             self.end(stream, is_clean)
             self.kept.remove(stream)
 
@@ -117,8 +148,7 @@ class Streams:
             connection.respond(409, ())
             return
         if session.standalone is None:
-            session.standalone = Stream(session.session_id, 900 + session.owner)
-            self.kept.append(session.standalone)
+            session.standalone = self.new(session)
         self.open_sse(session, connection)
         session.standalone.connection, connection.writer = connection, session.standalone
 
@@ -168,7 +198,7 @@ class Streams:
         self._leak(stream, connection)
         self.end(stream, is_clean=True)
         ids = [entry.event_id for entry in stream.entries]
-        first = ids.index(last) + (0 if self.traits.resume == "last_again" else 1)
+        first = {"last_again": ids.index(last), "from_start": 0}.get(self.traits.resume, ids.index(last) + 1)
         for entry in stream.entries[first:]:
             self._write(connection, stream.session_id, entry)
         if stream.is_done:
@@ -178,9 +208,12 @@ class Streams:
         return stream
 
     def _leak(self, stream: Stream, connection: Connection) -> None:
-        """Some servers replay every stream of the session, whichever was asked for."""
-        if not self.traits.leaks:
+        """Some servers replay every stream, of the session or of everybody, whichever was asked for."""
+        if self.traits.leaks == "no":
             return
-        others = [s for s in self.kept if s.session_id == stream.session_id and s is not stream]
-        for entry in [entry for other in others for entry in other.entries][-2:]:
-            self._write(connection, stream.session_id, entry)
+        others = [other for other in self.kept if other is not stream]
+        if self.traits.leaks == "session":
+            others = [other for other in others if other.session_id == stream.session_id]
+        events = [(other, entry) for other in others for entry in other.entries]
+        for other, entry in events[-2:]:
+            self._write(connection, other.session_id, entry)

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Literal
 
 from epochgate.core import events, jsonrpc
-from epochgate.core.policy import Policy, PollWithoutEpoch, Reissue
-from tests.properties.simulation import faults, oracle, traits
+from epochgate.core.policy import Stamps
+from tests.properties.simulation import arrivals, faults, oracle, traits
+from tests.properties.simulation.calls import Post, Seen
 from tests.properties.simulation.client import Client
 from tests.properties.simulation.clock import Clock, Runaway
 from tests.properties.simulation.connection import Connection, Log
 from tests.properties.simulation.core import make_session
+from tests.properties.simulation.exchange import Exchange
 from tests.properties.simulation.faults import LAST_FAULT_S, Faults
-from tests.properties.simulation.host import Crashed, Exchange, Host, Leg, Middle
+from tests.properties.simulation.host import Crashed, Host, Middle
 from tests.properties.simulation.relay import Relay
 from tests.properties.simulation.server import Server
 from tests.properties.simulation.splices import Violation
+from tests.properties.simulation.strangers import Stranger
 from tests.properties.simulation.trace import Trace
+from tests.properties.simulation.upstream import Leg
 from tests.properties.simulation.wire import Sink
 
 Mode = Literal["core", "relay"]
-REST_S = 4000.0  # after the last fault: longer than the longest limit of the core, 3,600 s of silence
+LONGEST_S = 4100.0  # after the last fault: longer than the longest limit of the core, 3,600 s of silence
+LOOK_EVERY_S = 100.0
+QUIET_S = 400.0  # once nothing is owed: longer than `hold` and `retain`
 NOTIFY_EVERY_S = 2.0
 TARGET = b"/mcp"
 
@@ -45,13 +51,13 @@ class World:
         self.seed, self.mode = seed, mode
         self.clock, self.trace, self.log = Clock(), Trace(), Log()
         rng = self._rng("traits")
-        self.policy = _draw_policy(rng)
-        self.server = Server(traits.draw_server(rng), self.clock, self._rng("server"))
-        count = rng.choice((1, 1, 2))
-        self.clients = [
-            Client(f"c{n}", traits.draw_client(rng), self.clock, self._rng(f"client {n}"), self)
-            for n in range(count)
-        ]
+        self.policy = traits.draw_policy(rng)
+        server_traits = traits.draw_server(rng)
+        if self.policy.stamp is Stamps.OFF:  # nothing tells such messages apart then (R36)
+            server_traits = replace(server_traits, leaks="no", strays=False)
+        self.server = Server(server_traits, self.clock, self._rng("server"))
+        self.clients = [self._client(n, rng) for n in range(rng.choice((1, 1, 2)))]
+        self.stranger = Stranger(self, self._rng("stranger"))
         self.plan = faults.draw(self._rng("plan"))
         self.faults = Faults(self, self._rng("faults"))
         self.connections: list[Connection] = []
@@ -63,6 +69,13 @@ class World:
     def _rng(self, purpose: str) -> Random:
         return Random(f"{self.seed}/{purpose}")
 
+    def _client(self, number: int, rng: Random) -> Client:
+        client = Client(
+            f"c{number}", traits.draw_client(rng), self.clock, self._rng(f"client {number}"), self
+        )
+        client.has_expired_token = lambda: self.server.access.is_expired(client.token)
+        return client
+
     def run(self) -> Outcome:
         for client in self.clients:
             client.start()
@@ -70,7 +83,7 @@ class World:
         for n in range(int(LAST_FAULT_S / NOTIFY_EVERY_S)):
             self.clock.after(n * NOTIFY_EVERY_S, self._notify)
         try:
-            self.clock.run(LAST_FAULT_S + REST_S)
+            self._run_to_rest()
             violations = oracle.examine(self)
         except Runaway as runaway:
             violations = [Violation("G8", str(runaway))]
@@ -78,26 +91,60 @@ class World:
             violations = [Violation("crash", str(crashed))]
         return Outcome(self.seed, violations, self.trace, self._summary(), self.faults.done)
 
+    def _run_to_rest(self) -> None:
+        """Until nothing is owed any more, and then as long as anything may be kept."""
+        self.clock.run(LAST_FAULT_S)
+        while self.clock.now < LAST_FAULT_S + LONGEST_S:
+            was_at_rest = self.is_at_rest
+            self.clock.run(self.clock.now + (QUIET_S if was_at_rest else LOOK_EVERY_S))
+            if was_at_rest and self.is_at_rest:
+                break
+
+    @property
+    def is_at_rest(self) -> bool:
+        posts = [post for client in self.clients for post in client.posts]
+        return all(post.is_settled or post.is_cancelled for post in posts)
+
     def _notify(self) -> None:
         for session_id in list(self.server.sessions):
             self.server.notify(session_id)
 
     def _summary(self) -> str:
         clients = "\n".join(f"  {client.name} {client.traits}" for client in self.clients)
-        policy = f"{self.policy.reissue.value}, poll {self.policy.poll_without_epoch.value}"
-        return f"  {self.server.traits}\n{clients}\n  policy {policy}\n  {self.plan}"
+        policy = ", ".join(
+            (
+                f"reissue {self.policy.reissue.value}",
+                f"loss {self.policy.session_loss.value}",
+                f"stamp {self.policy.stamp.value}",
+                f"poll {self.policy.poll_without_epoch.value}",
+                f"away {self.policy.reissue_when_away}",
+                f"never {sorted(self.policy.never_reissue)}",
+            )
+        )
+        return f"  {self.server.traits}\n{clients}\n  policy: {policy}\n  {self.plan}"
+
+    # --- what is seen ---------------------------------------------------------------------------
+
+    def saw(self, client: Client, post: Post | None, seen: Seen) -> None:
+        """A client took a message: the oracle looks at once."""
+        for violation in arrivals.judge(self, client, post, seen):
+            self.trace.wrong(self.clock.now, str(violation))
+
+    def remark(self, text: str) -> None:
+        if self.mode == "core":
+            self.trace.wrong(self.clock.now, text)
 
     # --- the network ----------------------------------------------------------------------------
 
     def request(
-        self, client: Client, method: str, headers: dict[str, str], body: bytes, sink: Sink
+        self, token: str, method: str, headers: dict[str, str], body: bytes, sink: Sink, delay: float = 0.0
     ) -> Exchange:
         """Send a client's request to the middle; it is there a moment later unless it is cut before."""
-        exchange = Exchange(len(self.exchanges) + 1, self.clock, self._net, sink, self.trace)
+        exchange = Exchange(len(self.exchanges) + 1, token, self.clock, self._net, sink, self.trace)
         self.exchanges.append(exchange)
         pairs = tuple((name.encode(), value.encode()) for name, value in headers.items())
-        head = events.RequestHead(TARGET, pairs, client.name.encode())
-        delay = self._net.choice((0.0, 0.001, 0.02))
+        head = events.RequestHead(TARGET, pairs, token.encode())
+        delay += self._net.choice((0.0, 0.001, 0.02))
         self.clock.after(delay, lambda: self._deliver(exchange, method, head, headers, body))
         return exchange
 
@@ -112,29 +159,59 @@ class World:
         if exchange.is_gone:
             return
         session_id = headers.get("mcp-session-id")
-        host = self._new_host() if session_id is None else self._routes.get(session_id.encode())
+        host = (
+            self._new_host(self._new_middle())
+            if session_id is None
+            else self._routes.get(session_id.encode())
+        )
         if host is None or host.is_forgotten:
             exchange.open(404, ((b"content-type", b"text/plain"),))
             exchange.end()
             return
-        exchange.host = host
+        exchange.host, exchange.arrived_at = host, self.clock.now
         host.exchanges[exchange.number] = exchange
         host.feed(_arrived(exchange.number, method, head, headers, body))
 
-    def _new_host(self) -> Host:
-        middle: Middle = Relay() if self.mode == "relay" else make_session(self.policy, self._rng("entropy"))
-        name = f"h{len(self.hosts)}"
+    def _new_host(self, middle: Middle) -> Host:
         host = Host(
-            name, middle, self.clock, self._net, self.server, self.trace, self._connect, self._register
+            f"h{len(self.hosts)}",
+            middle,
+            self.clock,
+            self._net,
+            self.server,
+            self.trace,
+            self._connect,
+            self._register,
+            self._adopt,
         )
         self.hosts.append(host)
         return host
+
+    def _adopt(self, middle: Middle, exchange: Exchange) -> None:
+        """A session that began inside another one gets a host, and the exchange that began it."""
+        older, host = exchange.host, self._new_host(middle)
+        assert older is not None
+        del older.exchanges[exchange.number]
+        exchange.host = host
+        host.exchanges[exchange.number] = exchange
+        host.trespass.take_newest(older.trespass, exchange.token)
+        host.feed(events.Adopted())
+
+    def _new_middle(self) -> Middle:
+        if self.mode == "relay":
+            return Relay()
+        return make_session(self.policy, self._rng(f"entropy {len(self.hosts)}"), self._is_taken)
+
+    def _is_taken(self, visible_id: bytes) -> bool:
+        host = self._routes.get(visible_id)
+        return host is not None and not host.is_forgotten
 
     def _register(self, visible_id: bytes, host: Host) -> None:
         self._routes[visible_id] = host
 
     def _connect(self, leg: Leg) -> Connection:
-        connection = Connection(len(self.connections) + 1, self.clock, self._net, leg, self.log)
+        trespass = leg.host.trespass
+        connection = Connection(len(self.connections) + 1, self.clock, self._net, leg, self.log, trespass)
         self.connections.append(connection)
         return connection
 
@@ -150,10 +227,3 @@ def _arrived(
             return events.GetArrived(number, head, cursor.encode() if cursor else None)
         case _:
             return events.DeleteArrived(number, head)
-
-
-def _draw_policy(rng: Random) -> Policy:
-    reissue = rng.choice(
-        (Reissue.UNLESS_DESTRUCTIVE,) * 6 + (Reissue.ALWAYS, Reissue.HINTED, Reissue.READS, Reissue.NEVER)
-    )
-    return Policy(reissue=reissue, poll_without_epoch=rng.choice(tuple(PollWithoutEpoch)))
