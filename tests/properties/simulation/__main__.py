@@ -18,7 +18,7 @@ TELL_EVERY_S = 10.0
 def main() -> int:
     options = _parser().parse_args()
     if options.seeds is not None:
-        return _play_many(range(options.start, options.start + options.seeds))
+        return _play_many(range(options.start, options.start + options.seeds), options.mutation)
     with ExitStack() as stack:
         if options.mutation is not None:
             stack.enter_context(mutated(options.mutation))
@@ -39,15 +39,15 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _play_many(seeds: range) -> int:
+def _play_many(seeds: range, mutation: str | None) -> int:
     begun = told = time.monotonic()
     played, failed = 0, 0
     with new_pool() as pool:
-        for count, failures in play_all(pool, seeds):
+        for count, failures in play_all(pool, seeds, mutation=mutation):
             played += count
             failed += len(failures)
             for failure in failures:
-                _tell(failure)
+                _tell(failure, mutation)
             if time.monotonic() - told >= TELL_EVERY_S:
                 told = time.monotonic()
                 print(
@@ -57,8 +57,9 @@ def _play_many(seeds: range) -> int:
     return 1 if failed else 0
 
 
-def _tell(failure: Failure) -> None:
-    print(f"seed {failure.seed} failed; all of it again: {AGAIN} {failure.seed}")
+def _tell(failure: Failure, mutation: str | None) -> None:
+    with_bug = "" if mutation is None else f" --mutation {mutation}"
+    print(f"seed {failure.seed} failed; all of it again: {AGAIN} {failure.seed}{with_bug}")
     for violation in failure.violations[:3]:
         print(f"  {violation[:300]}", flush=True)
 

@@ -194,6 +194,8 @@ class Client:
         self._post(message, None, "notification")
 
     def delete(self) -> None:
+        if self.is_deleted or self.session_id is None:
+            return
         self.is_deleted = True
         leg = ClientLeg(self, None, "delete")
         self.deletes.append((self.session_id, leg))
@@ -292,7 +294,7 @@ class Client:
             self.network.remark(f"R19: question id {rid!r} stands for two questions")
             return
         answer = {"action": "accept", "content": {"n": origin.serial}}
-        delay = self.rng.choice((0.0, 0.5, 5.0))
+        delay = self.rng.choice((0.0, 0.5, 5.0, 20.0))
         message = {"jsonrpc": "2.0", "id": rid, "result": answer}
         self.clock.after(delay, lambda: self._send_answer(session_id, message))
 

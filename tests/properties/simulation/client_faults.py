@@ -120,6 +120,18 @@ def delete(at: Targets) -> str | None:
     return client.name
 
 
+def delete_in_heal(at: Targets) -> str | None:
+    """The session is lost, and while that is mended its client ends it."""
+    client = at.client()
+    if client is None or client.is_deleted or client.session_id is None:
+        return None
+    for session_id in list(at.world.server.sessions):
+        at.world.server.evict(session_id)
+    client.poke("ping")
+    at.world.clock.after(at.rng.choice((0.05, 0.15, 0.3)), client.delete)
+    return client.name
+
+
 def poke(at: Targets) -> str | None:
     client = at.client()
     if client is None:

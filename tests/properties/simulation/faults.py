@@ -28,7 +28,7 @@ UPSTREAM: tuple[Fault, ...] = (
 SESSION: tuple[Fault, ...] = (
     *(_S.evict, _S.restart, _S.recreate, _S.recreate, _S.standalone_gap, _S.mute, _C.poke),
 )
-USER: tuple[Fault, ...] = (_C.cancel, _C.cancel, _C.cancel, _C.delete)
+USER: tuple[Fault, ...] = (_C.cancel, _C.cancel, _C.cancel, _C.delete, _C.delete_in_heal)
 CALLERS: tuple[Fault, ...] = (_C.refresh, _C.expire, _C.trespass, _C.trespass, _C.trespass, _C.borrow)
 # What the profiles mean for the oracle: only in "none" and "client" must everything run exactly once.
 PROFILES: dict[str, tuple[Fault, ...]] = {

@@ -15,7 +15,6 @@ Reborn = Literal["same", "renamed", "fewer", "older", "stateless"]
 
 STATED = ("produce", "send", "constant", "noise")  # epochs that stand on every message
 BATCHING = "2025-03-26"  # the one revision with batches
-REPEATS_INITIALIZE = True  # clients send `initialize` again within their session, now and then
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +81,7 @@ class ClientTraits:
     tokens: Literal["none", "int", "str"]
     ids: Literal["int", "str", "same"]
     reopens: bool  # a 404 makes it begin a new session
-    repeats_initialize: bool
+    repeats_initialize: bool  # once within its session
 
 
 TOOLS = ("count", "count", "count", "order", "ask", "ask", "quick", "bare", "task")
@@ -136,7 +135,7 @@ def draw_client(rng: Random) -> ClientTraits:
         tokens=rng.choice(("none", "int", "str", "str")),
         ids=rng.choice(("int", "int", "str", "same") if not has_batches else ("int", "str")),
         reopens=rng.random() < 0.4,
-        repeats_initialize=REPEATS_INITIALIZE and rng.random() < 0.1,
+        repeats_initialize=rng.random() < 0.1,
     )
 
 
