@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from epochgate.core.events import LegEnd
-from tests.core.messages import ask, cancel, event, result
+from epochgate.core.states import SessionState
+from tests.core.messages import ask, cancel, error, event, result
 from tests.core.playbook import opened
-from tests.core.scenes import open_call
+from tests.core.scenes import lost, open_call
 
 BOB = b"bob"
 
@@ -83,3 +84,32 @@ def test_a_stranger_whose_post_cannot_be_sent_begins_no_heal() -> None:
     assert bob.answer["error"]["code"] == -32051
     assert play.sent("initialize") == play.sent("initialize")[:1]
     assert play.heals == []
+
+
+def test_a_session_that_is_gone_accepts_nobody() -> None:
+    """W5: some servers say so with 400 and a JSON-RPC error, before they look at who asks."""
+    play = opened()
+    alice, leg = open_call(play)
+    play.leave(alice)
+    play.send(leg, event(result(leg.id, {"secret": 1})))
+
+    bob = play.get(alice.last_id, who=BOB)
+    ping = play.leg("ping")
+    play.answer(ping, error(ping.id, -32000, "Bad Request: No valid session ID provided"), status=400)
+
+    assert bob.status == 400
+    assert b"secret" not in bob.body
+
+
+def test_no_heal_begins_while_the_end_of_a_lost_session_is_recorded() -> None:
+    """R25: DELETE wins from its arrival."""
+    play, exchange = lost()
+    play.leave(exchange)
+    play.unreachable(play.leg("initialize"))
+    assert play.session.state is SessionState.PARKED
+    play.is_persisting = False
+    play.delete()
+    play.call(id=7)
+    play.persist()
+
+    assert len(play.sent("initialize")) == 2

@@ -83,6 +83,7 @@ def delete_arrived(session: Session, event: DeleteArrived) -> None:
     if does is Does.CLOSE and event.head.fingerprint in session.accepted:
         if not session.current.is_gone and not session.current.is_ended:
             end_upstream(session, session.current)
+        session.open_deletes += 1  # no heal is begun meanwhile
         session.persist(EndRecord(session.visible_id), lambda: _ended(session, event, 200, ()))
         return
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from epochgate.core import (
+    classify,
     clientleg,
     cursor,
     delivery,
@@ -46,7 +47,7 @@ def ask_first(session: Session, event: GetArrived, then: Callable[[], None]) -> 
         session.clear_timer(Timer.ASK, event.exchange)
         if session.asking.pop(event.exchange, None) is None:
             return  # the client left meanwhile
-        if _is_acceptance(outcome):
+        if _is_acceptance(session, outcome):
             restarting.accept(session, event.head)
             _note_drift(session, asked_in, outcome)
             then()
@@ -67,9 +68,12 @@ def _note_drift(session: Session, generation: Generation, outcome: Outcome) -> N
 ASK_S = 1.5  # clients give a resume little more than two seconds
 
 
-def _is_acceptance(outcome: Outcome) -> bool:
-    is_error = outcome.message is not None and outcome.status not in (401, 403, 404)
-    return outcome.is_accepted or is_error
+def _is_acceptance(session: Session, outcome: Outcome) -> bool:
+    """A server that does not know the session may not have looked at who asks, whatever its status."""
+    status = outcome.status
+    if status is None or classify.is_session_gone(session.policy, status, outcome.body):
+        return False
+    return outcome.is_accepted or (outcome.message is not None and status not in (401, 403, 404))
 
 
 def ask_overdue(session: Session, exchange: int) -> None:

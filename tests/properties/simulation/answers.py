@@ -49,7 +49,8 @@ def _unanswered(world: World, client: Client, call: Call) -> Iterator[Violation]
             yield Violation("G3 denied", f"{call.key}: {status}, and the server has never said so")
         return
     gone = 400 if world.server.traits.gone_status == "400" else 404
-    if post.resumes or status not in (404, gone):
+    has_new_token = client.token != f"{client.name}.0"  # of a stranger: a 404 passes (R32)
+    if (post.resumes and not has_new_token) or status not in (404, gone):
         yield Violation("G3 lost", f"{call.key} was refused with {status} after {post.resumes} resumes")
     elif not _may_be_gone(world, client, post):
         yield Violation("R21", f"{call.key} was refused with {status}; its session had to be healed")

@@ -37,7 +37,7 @@ def _heals(world: World, host: Host) -> Iterator[Violation]:
 def _streams(world: World, host: Host, session: Session) -> Iterator[Violation]:
     """Long after the last answer no finished stream is kept, and nothing of one in the journals."""
     kept = [stream for stream in session.streams.values() if stream.is_request and stream.newest().is_over]
-    if kept and world.is_at_rest:
+    if kept and world.has_rested:
         yield Violation("G8 streams", f"{host.name} keeps {kept}")
 
 

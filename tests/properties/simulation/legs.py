@@ -64,7 +64,12 @@ class ClientLeg:
         if not self.is_current:
             return
         self.is_current = False
-        if is_clean and not self.is_sse and self._body.lstrip()[:1] in (b"{", b"["):
+        if (
+            is_clean
+            and 200 <= self.status < 300
+            and not self.is_sse
+            and self._body.lstrip()[:1] in (b"{", b"[")
+        ):
             self.client.take_event(self, None, self._body, None)
         self.client.take_end(self, is_clean)
 

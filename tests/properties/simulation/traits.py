@@ -11,6 +11,7 @@ from epochgate.core.policy import Policy, PollWithoutEpoch, Reissue, SessionLoss
 Epochs = Literal["none", "produce", "send", "header", "constant", "noise"]
 Ids = Literal["none", "int", "prefix", "uuid", "global"]
 Resume = Literal["ok", "400", "405", "empty", "last_again", "from_start", "409_first"]
+Leaks = Literal["no", "session", "all"]
 Reborn = Literal["same", "renamed", "fewer", "older", "stateless"]
 
 STATED = ("produce", "send", "constant", "noise")  # epochs that stand on every message
@@ -44,7 +45,7 @@ class ServerTraits:
     id_first: bool
     primes: bool
     sse_everywhere: bool
-    leaks: Literal["no", "session", "all"]
+    leaks: Leaks
     strays: bool
     forges: bool
     repeats_answer: bool
@@ -91,8 +92,10 @@ STUCK = 0.01  # of the calls never come to an end, which makes a long run
 def draw_server(rng: Random) -> ServerTraits:
     ids: Ids = rng.choice(("none", "int", "int", "prefix", "uuid", "global"))
     counts_sessions = rng.random() < 0.2
+    epoch: Epochs = rng.choice(("none", "produce", "send", "header") * 4 + ("constant", "noise"))
+    leaks: Leaks = rng.choice(("no",) * 8 + ("session", "all"))
     return ServerTraits(
-        epoch=rng.choice(("none", "produce", "send", "header") * 4 + ("constant", "noise")),
+        epoch=epoch,
         ids=ids,
         resume=rng.choice(("ok",) * 6 + ("400", "405", "empty", "last_again", "from_start", "409_first")),
         is_lazy=rng.random() < 0.7,
@@ -103,7 +106,7 @@ def draw_server(rng: Random) -> ServerTraits:
         id_first=rng.random() < 0.5,
         primes=ids != "none" and rng.random() < 0.4,
         sse_everywhere=rng.random() < 0.3,
-        leaks=rng.choice(("no",) * 8 + ("session", "all")),
+        leaks="session" if epoch == "constant" and leaks == "all" else leaks,  # else it vouches for all
         strays=rng.random() < 0.1,
         forges=rng.random() < 0.1,
         repeats_answer=rng.random() < 0.1,
