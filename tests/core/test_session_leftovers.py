@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from epochgate.core.events import LegAnswered, LegEnd
 from epochgate.core.policy import Stamps
-from tests.core.messages import cancel, event, progress, request, result
+from epochgate.core.states import SessionState
+from tests.core.messages import cancel, event, initialize_answer, progress, request, result
 from tests.core.playbook import JSON, Play, opened
 from tests.core.scenes import UP_2, lost, open_call
 
@@ -150,3 +151,36 @@ def test_an_expired_batch_gives_no_second_answer_to_a_member_that_was_answered()
     again = play.get(exchange.last_id)
     assert [answer["id"] for answer in again.answers] == [6]
     assert again.answer["error"]["data"]["reason"] == "expired"
+
+
+def test_no_heal_begins_while_the_end_of_a_lost_session_is_recorded() -> None:
+    """R25: DELETE wins from its arrival."""
+    play, exchange = lost()
+    play.leave(exchange)
+    play.unreachable(play.leg("initialize"))
+    assert play.session.state is SessionState.PARKED
+    play.is_persisting = False
+    play.delete()
+    play.call(id=7)
+    play.persist()
+
+    assert len(play.sent("initialize")) == 2
+
+
+def test_a_heal_is_not_tried_again_while_a_delete_is_under_way() -> None:
+    """R25: from its arrival heals pause."""
+    play, _ = lost()
+    play.unreachable(play.leg("initialize"))
+    play.delete()
+    play.advance(5)
+
+    assert len(play.sent("initialize")) == 2  # the client's own, and the one before the DELETE
+
+
+def test_a_get_that_waits_for_its_head_is_refused_when_the_session_is_lost() -> None:
+    play, _ = lost()
+    listening = play.get()
+    leg = play.leg("initialize")
+    play.answer(leg, initialize_answer(leg.id, version="2024-11-05"), headers=(*JSON, UP_2))
+
+    assert listening.status == 404

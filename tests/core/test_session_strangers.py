@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from epochgate.core.events import LegEnd
-from epochgate.core.states import SessionState
 from tests.core.messages import ask, cancel, error, event, result
 from tests.core.playbook import opened
-from tests.core.scenes import lost, open_call
+from tests.core.scenes import open_call
 
 BOB = b"bob"
 
@@ -99,17 +98,3 @@ def test_a_session_that_is_gone_accepts_nobody() -> None:
 
     assert bob.status == 400
     assert b"secret" not in bob.body
-
-
-def test_no_heal_begins_while_the_end_of_a_lost_session_is_recorded() -> None:
-    """R25: DELETE wins from its arrival."""
-    play, exchange = lost()
-    play.leave(exchange)
-    play.unreachable(play.leg("initialize"))
-    assert play.session.state is SessionState.PARKED
-    play.is_persisting = False
-    play.delete()
-    play.call(id=7)
-    play.persist()
-
-    assert len(play.sent("initialize")) == 2

@@ -16,7 +16,7 @@ from tests.properties.simulation.pool import new_pool, play_all
 SCHEDULES = int(os.environ.get("EPOCHGATE_SIM_RUNS") or (200_000 if IS_LONG else 2_000))
 CHUNKS = 20  # tests, so that one failure does not hide the rest
 SHOWN = 3  # stories printed for a failing chunk
-PLAYED_BY_RELAY = 400
+PLAYED_BY_RELAY = 1_000
 SOUGHT = [mutation for mutation in MUTATIONS if IS_LONG or mutation.name in QUICK]
 # The processes of the pool start once; a chunk of the long run takes minutes on a busy machine.
 pytestmark = pytest.mark.timeout(1800 if IS_LONG else 300)
@@ -42,7 +42,7 @@ def test_the_same_runs_without_the_guard_show_splices(pool: ProcessPoolExecutor)
     """The oracle can fail: a transparent relay splices in some of the very same runs."""
     outcomes = play_all(pool, range(PLAYED_BY_RELAY), "relay")
     spliced = [failure.seed for _, failures in outcomes for failure in failures if failure.is_splice]
-    assert len(spliced) >= PLAYED_BY_RELAY // 100
+    assert len(spliced) >= 2, spliced
 
 
 @pytest.mark.parametrize("mutation", SOUGHT, ids=lambda mutation: mutation.name)

@@ -79,6 +79,8 @@ def attempt(session: Session) -> None:
     run = session.heal
     if run is None or session.initialize is None:
         return
+    if session.defer_while_deleting(lambda: attempt(session)):
+        return
     request_id = session.own_id()
     body = heal.initialize_request(session.initialize, session.initialize_result.protocol_version, request_id)
 

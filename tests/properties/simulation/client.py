@@ -203,7 +203,7 @@ class Client:
 
     def resume(self, post: Post, *, keeps_older: bool = False, delay: float = 0.0) -> None:
         """Go on with the stream of a POST; a newer leg replaces the older one, in time or late."""
-        if post.is_settled or post.cursor is None or post.left_at is not None:
+        if post.is_settled or post.is_cancelled or post.cursor is None or post.left_at is not None:
             return
         if post.leg is not None and keeps_older:
             post.leg.is_current, post.has_ghost = False, True  # it stays open, and is not read any more
