@@ -215,15 +215,20 @@ def _replay(session: Session, event: GetArrived, stream: Stream, position: int) 
 
 
 def _answers(stream: Stream, newest: Stream, position: int) -> bytes:
-    """What a dead run answered of a batch behind `position`: it is not sent again, and stands (R41)."""
+    """What of the dead runs behind `position` still holds: answers of a batch, which are not given again
+    (R41), and notices, without which nothing of a later run may follow (R5)."""
     blocks: list[bytes] = []
     while stream is not newest or stream.up is Up.VOID:
-        blocks += stream.journal.after(position) if len(stream.owed) > 1 else []
+        blocks += stream.journal.after(position)
         position = -1
         if stream.successor is None:
             break
         stream = stream.successor
-    return b"".join(raw for block in blocks for raw in sse.split(block) if _is_answer(raw))
+    return b"".join(raw for block in blocks for raw in sse.split(block) if _is_notice(raw) or _is_answer(raw))
+
+
+def _is_notice(raw: bytes) -> bool:
+    return b'"logger":"epochgate"' in raw
 
 
 def _is_answer(raw: bytes) -> bool:

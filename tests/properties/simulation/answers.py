@@ -92,7 +92,8 @@ def _complete(world: World, call: Call) -> Iterator[Violation]:
     if not is_calm(world) or was_slow(world) or call.cancelled_at is not None:
         return
     runs = world.server.tools.runs.get(call.key, [])
-    if "error" in call.answers[0].message and call.tool != "stuck":
+    is_stuck = any(one.tool == "stuck" for one in call.post.calls)
+    if "error" in call.answers[0].message and not is_stuck:
         yield Violation("G5 needless error", f"{call.key}: {call.answers[0].message['error']}")
     if len(runs) != 1 or runs[0].is_json or call.tool == "stuck":
         return
