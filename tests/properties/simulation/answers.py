@@ -44,12 +44,16 @@ def _unanswered(world: World, client: Client, call: Call) -> Iterator[Violation]
         yield Violation("G3 hang", f"{call.key} ({call.tool}): no answer")
         return
     status = post.refused[-1]
+    has_new_token = client.token != f"{client.name}.0"
     if status in DENIED:
-        if not any(token.startswith(f"{client.name}.") for token in world.server.access.denied):
+        # New credentials are refused, too, while the server cannot be asked about them.
+        if not has_new_token and not any(
+            token.startswith(f"{client.name}.") for token in world.server.access.denied
+        ):
             yield Violation("G3 denied", f"{call.key}: {status}, and the server has never said so")
         return
     gone = 400 if world.server.traits.gone_status == "400" else 404
-    has_new_token = client.token != f"{client.name}.0"  # of a stranger: a 404 passes (R32)
+    # A 404 to a caller not accepted yet passes, whatever he asked for (R32).
     if (post.resumes and not has_new_token) or status not in (404, gone):
         yield Violation("G3 lost", f"{call.key} was refused with {status} after {post.resumes} resumes")
     elif not _may_be_gone(world, client, post):

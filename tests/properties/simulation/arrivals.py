@@ -26,11 +26,20 @@ def judge(world: World, client: Client, post: Post | None, seen: Seen) -> Iterat
     if seen.is_notice:
         for call in post.calls:
             call.latest = None
+    if _is_session_log(world, seen):
+        return
     for call in post.calls:
         if seen.origin is not None and seen.origin.key == call.key:
             yield from splices(world, call, seen)
     if world.mode == "core":
-        yield from _order(post, seen)
+        yield from _order(world, post, seen)
+
+
+def _is_session_log(world: World, seen: Seen) -> bool:
+    """R6: an unstamped message that states the epoch is the session's, on whatever stream it is leaked."""
+    traits = world.server.traits
+    is_log = seen.message.get("method") == "notifications/message"
+    return is_log and traits.leaks != "no" and traits.epoch in STATED
 
 
 # --- G2 -------------------------------------------------------------------------------------------
@@ -79,17 +88,17 @@ def _standalone(world: World, client: Client, seen: Seen) -> Iterator[Violation]
 # --- G3, G5 ---------------------------------------------------------------------------------------
 
 
-def _order(post: Post, seen: Seen) -> Iterator[Violation]:
+def _order(world: World, post: Post, seen: Seen) -> Iterator[Violation]:
     if seen.cursor is not None and seen.cursor != post.last_cursor:
         new, last = int(seen.cursor), int(post.last_cursor or b"0")
         if new // BLOCK_SPAN == last // BLOCK_SPAN and new <= last:
             yield Violation("G5 order", f"{post}: cursor {new} after {last}")
         post.last_cursor = seen.cursor
     for call in post.calls:
-        yield from _repeated(call, seen)
+        yield from _repeated(call, seen, is_ordered=world.server.traits.leaks == "no")
 
 
-def _repeated(call: Call, seen: Seen) -> Iterator[Violation]:
+def _repeated(call: Call, seen: Seen, *, is_ordered: bool) -> Iterator[Violation]:
     if seen.is_response and is_same_id(seen.message["id"], call.rid) and len(call.answers) > 1:
         yield Violation("G3 double answer", f"{call.key}: {[answer.message for answer in call.answers]}")
     origin = seen.origin
@@ -100,6 +109,6 @@ def _repeated(call: Call, seen: Seen) -> Iterator[Violation]:
     call.serials.add(origin.serial)
     if seen.is_progress:
         step = seen.message["params"]["progress"]
-        if step <= call.progress:
+        if is_ordered and step <= call.progress:
             yield Violation("R38", f"{call.key}: progress {step} after {call.progress}")
         call.progress = step
