@@ -190,15 +190,20 @@ def test_a_stranger_of_a_parked_session_hears_what_the_server_says() -> None:
     assert not play.has_leg("initialize")
 
 
-def test_heals_that_were_refused_do_not_use_the_budget_up() -> None:
-    """401 and 403 park, however often it is tried (R27)."""
+def test_a_session_whose_heals_are_refused_is_never_lost() -> None:
+    """401 and 403 park; beyond the budget nothing is tried, and its callers get errors (R27)."""
     play = parked()
-    for number in range(5):
+    for number in range(2):
         exchange = play.call(id=number)
         play.leave(exchange)
         play.refuse(play.leg("initialize"), 401)
 
-    assert play.session.state is SessionState.PARKED
+    exchange = play.call(id=9)
+    assert exchange.answer["error"]["data"]["reason"] == "unauthorized"
+    play.advance(61)
+    play.call(id=10)
+    play.heal()
+    assert play.session.state is SessionState.LIVE
 
 
 def test_a_ping_that_shows_another_epoch_tells_of_a_loss_and_of_no_other_replica() -> None:

@@ -177,10 +177,11 @@ def test_a_heal_is_not_tried_again_while_a_delete_is_under_way() -> None:
     assert len(play.sent("initialize")) == 2  # the client's own, and the one before the DELETE
 
 
-def test_a_get_that_waits_for_its_head_is_refused_when_the_session_is_lost() -> None:
+def test_a_get_that_waits_for_a_heal_ends_when_the_session_is_lost() -> None:
     play, _ = lost()
     listening = play.get()
     leg = play.leg("initialize")
     play.answer(leg, initialize_answer(leg.id, version="2024-11-05"), headers=(*JSON, UP_2))
 
-    assert listening.status == 404
+    assert listening.status == 200
+    assert not listening.is_open

@@ -78,7 +78,8 @@ LISTED: dict[str, tuple[str, ...]] = {
         "faults/test_heals.py::test_another_server_in_its_place_ends_the_session",
         "faults/test_upstream_faults.py::test_a_session_outlives_an_absence_of_its_server",
         "core/test_session_found.py::test_one_that_cannot_be_asked_is_tried_again",
-        "core/test_session_found.py::test_heals_that_were_refused_do_not_use_the_budget_up",
+        "core/test_session_found.py::test_a_session_whose_heals_are_refused_is_never_lost",
+        "core/test_session_found.py::test_a_session_whose_heals_are_refused_is_never_lost",
     ),
     "R28": (
         "rules/test_policy.py::test_a_call_that_asked_on_the_standalone_stream_is_not_run_again_either",

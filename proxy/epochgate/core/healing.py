@@ -57,6 +57,9 @@ def begin(session: Session, trigger: str, head: RequestHead) -> None:
     if session.drain_until is not None:
         restarting.fail_waiting(session, "draining")
         return
+    if not _has_budget(session) and session.is_heal_refused:
+        restarting.fail_waiting(session, "unauthorized")  # it is not lost, however often it was tried (R27)
+        return
     if not _has_budget(session):
         session.move(SessionInput.SURFACED)
         session.do(HealEnded(trigger, "lost", session.current.number, 0.0))
@@ -106,7 +109,7 @@ def _end_unwanted(session: Session, outcome: Outcome) -> None:
 
 def _compare(session: Session, run: Heal, outcome: Outcome) -> None:
     if outcome.is_unauthorized:
-        session.heals_at.pop()  # nothing was tried: it does not count against the budget (R27)
+        session.is_heal_refused = True
         _park(session, run)
         return
     if not outcome.is_accepted or outcome.end not in (LegEnd.CLEAN, LegEnd.CLOSED):
@@ -180,6 +183,7 @@ def _committed(session: Session, run: Heal, old: Generation) -> None:
     if session.heal is not run:
         return
     session.heal = None
+    session.is_heal_refused = False
     session.move(SessionInput.COMMITTED)
     seconds = session.now - run.began_at
     session.do(HealEnded(run.trigger, "healed", session.current.number, seconds, run.changes))

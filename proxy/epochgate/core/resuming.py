@@ -65,6 +65,7 @@ def _note_drift(session: Session, generation: Generation, outcome: Outcome) -> N
         restarting.take_over_drifted(session, generation, epoch.Epoch(*stated))
 
 
+_NOTICE = b'"logger":"epochgate"'
 ASK_S = 1.5  # clients give a resume little more than two seconds
 
 
@@ -200,7 +201,7 @@ def _replay(session: Session, event: GetArrived, stream: Stream, position: int) 
         standalone.attach(session, stream, event.exchange, position)
         return
     newest = stream.newest()
-    before = _answers(stream, newest, position)
+    before = _still_valid(stream, newest, position)
     if newest is not stream:
         position = -1
     newest.caller = event.head
@@ -214,9 +215,9 @@ def _replay(session: Session, event: GetArrived, stream: Stream, position: int) 
     sending.resume_with_caller(session, newest)
 
 
-def _answers(stream: Stream, newest: Stream, position: int) -> bytes:
+def _still_valid(stream: Stream, newest: Stream, position: int) -> bytes:
     """What of the dead runs behind `position` still holds: answers of a batch, which are not given again
-    (R41), and notices, without which nothing of a later run may follow (R5)."""
+    (R41), and the notice, unless the newest run has one of its own: nothing of it may come before (R5)."""
     blocks: list[bytes] = []
     while stream is not newest or stream.up is Up.VOID:
         blocks += stream.journal.after(position)
@@ -224,11 +225,10 @@ def _answers(stream: Stream, newest: Stream, position: int) -> bytes:
         if stream.successor is None:
             break
         stream = stream.successor
-    return b"".join(raw for block in blocks for raw in sse.split(block) if _is_notice(raw) or _is_answer(raw))
-
-
-def _is_notice(raw: bytes) -> bool:
-    return b'"logger":"epochgate"' in raw
+    events = [raw for block in blocks for raw in sse.split(block)]
+    has_notice = any(_NOTICE in block for block in newest.journal.after(-1))
+    notices = [] if has_notice else [raw for raw in events if _NOTICE in raw]
+    return b"".join([raw for raw in events if _is_answer(raw)] + notices[-1:])
 
 
 def _is_answer(raw: bytes) -> bool:

@@ -77,6 +77,7 @@ class Session:
         "heals_at",
         "initialize",
         "initialize_result_raw",
+        "is_heal_refused",
         "is_taken",
         "is_volatile",
         "last_head",
@@ -148,6 +149,7 @@ class Session:
         self.question_tokens: dict[bytes, Question] = {}
         self.heal: Heal | None = None
         self.heals_at: list[float] = []
+        self.is_heal_refused = False  # the last one met 401 or 403
         self.pending_mark: Restart | None = None
         self.reopenings: list[opening.Opening] = []  # for the end of a heal
 
