@@ -9,7 +9,7 @@ from epochgate.core.events import ClientDrained, ClientStalled, LegAnswered, Leg
 from epochgate.core.generation import MAX_TASKS
 from epochgate.core.policy import PollWithoutEpoch
 from epochgate.core.states import SessionState
-from tests.core.messages import Json, error, event, initialize, log, progress, request, result
+from tests.core.messages import Json, cancel, error, event, initialize, log, progress, request, result
 from tests.core.playbook import JSON, Play, opened, quiet
 from tests.core.scenes import call, drift, give, lost, resume
 from tests.core.sides import Exchange, Upstream
@@ -316,3 +316,16 @@ def test_a_standalone_stream_of_a_drifted_session_gives_what_came_before_too() -
     back = play.get()
     assert [one["params"]["data"] for one in back.messages] == ["while away"]
     assert play.facts(do.Drifted)
+
+
+def test_a_strangers_cancel_in_a_batch_cancels_nothing() -> None:
+    """What it asks for goes up, and the owner's call goes on (R29, R32)."""
+    play = opened()
+    exchange, leg = call(play)
+    play.post([request("ping", id="s"), cancel(5)], who=b"mallory")
+    play.refuse(play.leg("batch"), 403)
+
+    play.advance(6)
+    play.send(leg, event(result(leg.id)))
+
+    assert exchange.answer["id"] == 5

@@ -291,12 +291,14 @@ LISTED: dict[str, tuple[str, ...]] = {
     "R29": (
         "rules/test_durability.py::test_a_cancel_that_is_not_durable_yet_keeps_its_call_from_being_run_again",
         "core/test_forwarding.py::test_a_cancel_is_mapped_to_the_stamp_and_durable_before_its_202",
+        "core/test_session_found.py::test_a_strangers_cancel_in_a_batch_cancels_nothing",
     ),
     "R30": ("core/test_passing.py::test_a_foreign_answer_is_broken_off_and_the_stream_goes_on",),
     "R32": (
         "core/test_silence.py::test_the_ping_goes_in_the_name_of_the_streams_own_caller",
         "core/test_reopening.py::test_a_strangers_404_says_nothing",
         "core/test_session_found.py::test_a_stranger_of_a_parked_session_hears_what_the_server_says",
+        "core/test_session_found.py::test_a_strangers_cancel_in_a_batch_cancels_nothing",
     ),
     "R35": (
         "core/test_standalone.py::test_a_get_without_a_cursor_gets_what_no_leg_was_given_and_then_live",

@@ -94,11 +94,14 @@ def acknowledge(session: Session, event: PostArrived, messages: tuple[Message, .
         post.answer(session)
 
 
-def take_along(session: Session, messages: tuple[Message, ...]) -> None:
+def take_along(session: Session, event: PostArrived) -> None:
     """Notifications that came in one batch with requests, and go up with them. The ids in its cancels
-    mean nothing to the server, so that it is told of them again (R29)."""
-    note_notifications(session, messages)
-    for message in messages:
+    mean nothing to the server, so that it is told of them again (R29); a stranger's count for nothing."""
+    assert event.body is not None
+    if event.head.fingerprint not in session.accepted:
+        return
+    note_notifications(session, event.body.messages)
+    for message in event.body.messages:
         found = None if message.cancels is None else _cancel(session, message)
         if found is not None and found[0].leg is not None:
             reissuing.cancel_upstream(session, *found, reason="cancelled")

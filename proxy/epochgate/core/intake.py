@@ -96,7 +96,8 @@ def _take_request(session: Session, event: PostArrived, *, is_waiting: bool) -> 
     if session.running >= session.policy.max_streams:
         _answer_limit(session, event)
         return
-    forwarding.take_along(session, event.body.messages)
+    if event.body.is_batch:
+        forwarding.take_along(session, event)
     stream = session.new_stream(StreamKind.REQUEST, event.head)
     stream.exchange = event.exchange
     session.exchanges[event.exchange] = stream
