@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.core.messages import (
     Json,
+    ask,
     event,
     log,
     progress,
@@ -145,3 +146,27 @@ def texts(*exchanges: Exchange) -> list[str]:
 
 def say(play: Play, leg: Upstream, *words: str) -> None:
     play.send(leg, *[event(log(word)) for word in words])
+
+
+def asking(
+    play: Play, id: Json = 0, *, of: Json = 5, method: str = "elicitation/create"
+) -> tuple[Exchange, Upstream]:
+    """A call whose run asks the client something."""
+    exchange = play.call(id=of, token=of)
+    leg = play.leg("tools/call")
+    play.open(leg)
+    play.send(leg, event(ask(id, method)))
+    return exchange, leg
+
+
+def asked(exchange: Exchange) -> list[Json]:
+    """The ids under which the server's questions came to the client."""
+    return [one["id"] for one in exchange.messages if "method" in one and "id" in one]
+
+
+def give_answer(play: Play, id: Json) -> tuple[Exchange, Upstream | None]:
+    """The client answers; the leg that carried it, if any."""
+    before = len(play.sent("answer"))
+    exchange = play.post(result(id, {"action": "accept"}))
+    carried = play.sent("answer")[before:]
+    return exchange, carried[0] if carried else None

@@ -164,3 +164,17 @@ def test_a_block_is_usual_if_nothing_in_it_can_state_another_epoch(
 ) -> None:
     """The byte search is a filter before parsing (R8)."""
     assert epoch.fast_equal_count(block, KEYS, captured) is is_proven
+
+
+@pytest.mark.parametrize("text", [b'{ "a" : "\\ud83d" }', b'[1, "\\ud83d"]', b"[" * 100_000])
+def test_an_epoch_that_cannot_be_read_is_compared_as_it_stands(text: bytes) -> None:
+    """Another text is another epoch: a needless restart, never a splice (R8)."""
+    assert epoch.canonical(text) == text
+
+
+def test_an_epoch_with_cut_text_is_the_same_only_byte_for_byte() -> None:
+    raw = b'{"id":5,"result":{"_meta":{"session_epoch":%b}}}'
+    stated = epoch.stated_in(raw % b'{"a":"\\ud83d"}', KEYS)
+
+    assert stated == b'{"a":"\\ud83d"}'
+    assert epoch.compare(Epoch(stated, None), b'{"a": "\\ud83d"}', None) is Match.DIFFERENT

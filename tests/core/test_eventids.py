@@ -107,3 +107,61 @@ def test_only_the_youngest_events_are_kept_to_compare() -> None:
 
     assert known.step(event("19", "x" * 50_000)) is SAME
     assert known.step(event("1", "x" * 50_000)) is RESET  # too old to be recognised: the careful reading
+
+
+def test_a_block_that_goes_on_from_the_last_id_is_learned_at_once() -> None:
+    known = seen("1")
+    known.saw([b"2", b"3", b"4"], b"".join(event(id).raw for id in ("2", "3", "4")))
+
+    assert known.is_comparable
+    assert known.last == b"4"
+    assert known.step(event("5")) is NEXT
+    assert known.step(event("7")) is GAP
+
+
+@pytest.mark.parametrize("ids", [[b"5", b"7"], [b"5", b"9", b"7"], [b"5", b"6", b"6"]])
+def test_a_block_that_goes_on_and_then_jumps_ends_the_comparing(ids: list[bytes]) -> None:
+    """A counter that other streams use too proves nothing any more (R31)."""
+    known = seen("1", "2", "3", "4")
+    assert known.is_comparable
+
+    known.saw(ids, b"".join(event(id.decode()).raw for id in ids))
+
+    assert not known.is_comparable
+    assert known.step(event("20")) is UNJUDGED
+
+
+@pytest.mark.parametrize(
+    ("id", "data", "is_repeat"),
+    [
+        ("2", '{"of":"2"}', True),
+        ("2", '{"of":"another run"}', False),
+        ("0", "{}", True),  # before all that is kept to compare
+        ("5", "{}", False),
+        ("s_1", "{}", False),  # another counter
+        ("uuid", "{}", False),
+        ("", "{}", False),
+        (None, "{}", False),
+    ],
+)
+def test_history_that_a_reopened_stream_gives_again_is_known(
+    id: str | None, data: str, is_repeat: bool
+) -> None:
+    """By its bytes, or by a number that was passed long ago (W16)."""
+    assert seen("1", "2", "3", "4").is_repeat(event(id, data)) is is_repeat
+
+
+def test_what_was_given_before_is_known_without_any_numbers_to_compare() -> None:
+    known = seen("a", "b")
+
+    assert known.is_repeat(event("a", '{"of":"a"}'))
+    assert not known.is_repeat(event("a", '{"of":"another run"}'))
+    assert not known.is_repeat(event("c"))
+
+
+def test_an_id_that_another_events_data_holds_is_not_taken_for_that_event() -> None:
+    known = seen("a")
+    known.remember(event("b", '{"text":"x"}').raw)
+
+    assert known.step(event("x")) is UNJUDGED
+    assert not known.is_repeat(event("x", '{"text":"x"}'))

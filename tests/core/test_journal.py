@@ -131,3 +131,38 @@ def test_a_stream_that_fills_its_block_goes_on_in_another() -> None:
     assert numbering.next_cursor == 9 * BLOCK_SPAN
     assert numbering.next_position == BLOCK_SPAN
     assert numbering.blocks == [(7, 0), (9, BLOCK_SPAN)]
+
+
+def test_an_event_that_is_not_kept_takes_what_stands_before_it_along() -> None:
+    """Nobody who returns to before it can be given the whole (R9)."""
+    budget = Budget(1 << 30)
+    journal = filled(2, 1, 3, budget=budget)
+
+    journal.skip(2)
+
+    assert journal.evicted_to == 3
+    assert ids(journal.after(-1)) == [3, 4, 5]
+    assert budget.used == journal.size == len(entry(3, 3).data)
+
+
+def test_a_journal_that_holds_nothing_can_be_skipped_over() -> None:
+    journal = filled()
+
+    journal.skip(0)
+
+    assert journal.evicted_to == 1
+    assert journal.after(-1) == []
+    assert not journal.trim(0)
+
+
+def test_a_cursor_leads_to_the_position_at_which_it_was_given_out_and_to_no_other() -> None:
+    """One beyond those of its block was never given out (R15)."""
+    numbering = Numbering()
+    numbering.add_block(7)
+    numbering.advance(3)
+    numbering.add_block(9)
+    numbering.advance(2)
+
+    assert [numbering.position_of(7, within) for within in range(4)] == [0, 1, 2, None]
+    assert [numbering.position_of(9, within) for within in range(3)] == [3, 4, None]
+    assert numbering.position_of(8, 0) is None

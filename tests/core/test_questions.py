@@ -5,39 +5,15 @@ from __future__ import annotations
 import pytest
 
 from epochgate.core.commands import Drifted
-from epochgate.core.events import LegEnd
-from epochgate.core.policy import Reissue
 from tests.core.messages import Json, ask, error, event, notification, progress, request, result
-from tests.core.playbook import Play, opened
-from tests.core.sides import Exchange, Upstream
-
-
-def asking(
-    play: Play, id: Json = 0, *, of: Json = 5, method: str = "elicitation/create"
-) -> tuple[Exchange, Upstream]:
-    """A call whose run asks the client something."""
-    exchange = play.call(id=of, token=of)
-    leg = play.leg("tools/call")
-    play.open(leg)
-    play.send(leg, event(ask(id, method)))
-    return exchange, leg
-
-
-def asked(exchange: Exchange) -> list[Json]:
-    return [one["id"] for one in exchange.messages if "method" in one and "id" in one]
+from tests.core.playbook import opened
+from tests.core.scenes import asked, asking, give_answer
+from tests.core.sides import Exchange
 
 
 def sampling_tokens(exchange: Exchange) -> list[Json]:
     questions = [one for one in exchange.messages if one.get("method") == "sampling/createMessage"]
     return [one["params"]["_meta"]["progressToken"] for one in questions]
-
-
-def answer(play: Play, id: Json) -> tuple[Exchange, Upstream | None]:
-    """The client answers; the leg that carried it, if any."""
-    before = len(play.sent("answer"))
-    exchange = play.post(result(id, {"action": "accept"}))
-    carried = play.sent("answer")[before:]
-    return exchange, carried[0] if carried else None
 
 
 @pytest.mark.parametrize("id", [0, 17, "q", "0"])
@@ -46,7 +22,7 @@ def test_a_question_passes_and_its_answer_goes_to_the_session_that_asked(id: Jso
     exchange, _ = asking(play, id)
     assert exchange.messages == [ask(id)]
 
-    reply, leg = answer(play, id)
+    reply, leg = give_answer(play, id)
 
     assert leg is not None
     assert (leg.session_id, leg.json) == (b"up-1", result(id, {"action": "accept"}))
@@ -71,32 +47,13 @@ def test_two_sessions_that_ask_the_same_id_get_each_its_own_answer() -> None:
     (one,), (two,) = asked(first), asked(broken)
     assert one != two
     assert type(two) is int
-    _, to_first = answer(play, one)
-    _, to_second = answer(play, two)
+    _, to_first = give_answer(play, one)
+    _, to_second = give_answer(play, two)
 
     assert to_first is not None
     assert to_second is not None
     assert (to_first.session_id, to_first.id) == (b"up-1", 0)
     assert (to_second.session_id, to_second.id) == (b"up-2", 0)
-
-
-def test_a_call_that_waits_for_its_answer_survives_the_heal_of_another() -> None:
-    """The trace: a heal takes the whole old generation for dead, and its question is cancelled (R18)."""
-    play = opened()
-    first, leg = asking(play, 0, of=1)
-    _, other = asking(play, 1, of=2)
-    play.cut(other)
-    play.heal()
-
-    reply, carried = answer(play, 0)
-    assert carried is not None
-    assert carried.session_id == b"up-1"
-    play.accept(carried)
-    play.send(leg, event(result(leg.id)))
-
-    assert reply.status == 202
-    assert first.answer["id"] == 1
-    assert "result" in first.answer
 
 
 def test_an_answer_during_a_heal_never_waits() -> None:
@@ -107,73 +64,21 @@ def test_an_answer_during_a_heal_never_waits() -> None:
     play.cut(other)
     assert play.has_leg("initialize")
 
-    _, carried = answer(play, 0)
+    _, carried = give_answer(play, 0)
 
     assert carried is not None
     assert carried.session_id == b"up-1"
 
 
-def test_the_answer_to_a_question_of_a_dead_run_goes_no_further() -> None:
-    """Void: 202 and dropped (R18); G2."""
-    play = opened()
-    exchange, leg = asking(play, 0)
-    play.cut(leg)
-    play.heal()
-
-    reply, carried = answer(play, 0)
-
-    assert carried is None
-    assert reply.status == 202
-    assert play.dropped == ["stale_answer"]
-    assert exchange.is_open
-
-
 def test_an_answer_given_twice_goes_up_once() -> None:
     play = opened()
     asking(play, 0)
-    answer(play, 0)
+    give_answer(play, 0)
 
-    reply, carried = answer(play, 0)
+    reply, carried = give_answer(play, 0)
 
     assert carried is None
     assert reply.status == 202
-
-
-def test_an_answer_that_meets_404_restarts_the_run_that_asked() -> None:
-    """The waiting call can never end (R18)."""
-    play = opened()
-    exchange, _ = asking(play, 0, method="roots/list")
-    reply, carried = answer(play, 0)
-    assert carried is not None
-    play.refuse(carried, 404)
-
-    assert reply.status == 202
-    assert play.reasons == ["question_void"]
-    play.heal()
-    again = play.leg("tools/call")
-    play.answer(again, result(again.id))
-    assert exchange.answer["id"] == 5
-    assert play.heals == [("question_void", "healed")]
-
-
-@pytest.mark.parametrize(
-    ("method", "is_sent_again"),
-    [("elicitation/create", False), ("sampling/createMessage", False), ("roots/list", True)],
-)
-def test_a_call_of_which_a_question_was_answered_is_never_run_again(method: str, is_sent_again: bool) -> None:
-    """The payment was confirmed once (R28)."""
-    play = opened(reissue=Reissue.ALWAYS)
-    exchange, leg = asking(play, 0, method=method)
-    _, carried = answer(play, 0)
-    assert carried is not None
-    play.accept(carried)
-    play.cut(leg)
-
-    if is_sent_again:
-        play.heal()
-    assert play.runs == (2 if is_sent_again else 1)
-    if not is_sent_again:
-        assert exchange.answer["error"]["code"] == -32050
 
 
 def test_an_answer_that_is_an_error_is_an_answer_too() -> None:
@@ -185,29 +90,11 @@ def test_an_answer_that_is_an_error_is_an_answer_too() -> None:
     assert play.leg("answer").json == error(3, -1, "declined")
 
 
-def test_one_server_id_asked_twice_while_open_proves_another_session() -> None:
-    """The trace: both questions are void, both streams restart (R19)."""
-    play = opened()
-    first, _ = asking(play, 0, of=1)
-    second, _ = asking(play, 0, of=2)
-
-    assert asked(first) == [0]
-    assert asked(second) == []
-    assert play.reasons == ["request_id_reset", "request_id_reset"]
-    play.heal()
-    for leg in play.sent("tools/call")[2:]:
-        play.answer(leg, result(leg.id))
-    assert (first.answer["id"], second.answer["id"]) == (1, 2)
-    assert play.heals == [("id_reset", "healed")]
-    reply, carried = answer(play, 0)
-    assert (reply.status, carried) == (202, None)
-
-
 def test_an_id_is_asked_again_after_it_was_answered() -> None:
     """That proves nothing (R19)."""
     play = opened()
     exchange, leg = asking(play, 0)
-    _, carried = answer(play, 0)
+    _, carried = give_answer(play, 0)
     assert carried is not None
     play.accept(carried)
 
@@ -222,7 +109,7 @@ def test_a_question_that_the_server_gives_up_is_named_as_the_client_knows_it() -
     """Cancelled likewise (R19)."""
     play = opened()
     exchange, leg = asking(play, 0)
-    _, carried = answer(play, 0)
+    _, carried = give_answer(play, 0)
     assert carried is not None
     play.send(leg, event(ask(0)))
     visible = asked(exchange)[1]
@@ -230,7 +117,7 @@ def test_a_question_that_the_server_gives_up_is_named_as_the_client_knows_it() -
     play.send(leg, event(notification("notifications/cancelled", {"requestId": 0})))
 
     assert exchange.messages[-1]["params"]["requestId"] == visible
-    assert answer(play, visible)[1] is None
+    assert give_answer(play, visible)[1] is None
 
 
 def test_progress_on_a_question_goes_to_the_session_that_asked_under_its_own_token() -> None:
@@ -259,21 +146,116 @@ def test_progress_on_a_question_goes_to_the_session_that_asked_under_its_own_tok
         assert carried.json["params"]["progressToken"] == 0
 
 
-@pytest.mark.parametrize("how", [LegEnd.NOT_SENT, LegEnd.BROKEN, LegEnd.SILENT])
-def test_an_answer_whose_fate_is_unknown_makes_its_stream_suspect(how: LegEnd) -> None:
-    """202, and the leg is probed (R37)."""
+def test_a_question_of_which_nothing_is_known_is_given_up_as_it_stands() -> None:
+    play = opened()
+    exchange, leg = asking(play, 0)
+
+    play.send(leg, event(notification("notifications/cancelled", {"requestId": 9})))
+
+    assert exchange.messages == [
+        ask(0),
+        notification("notifications/cancelled", {"requestId": 9}),
+    ]
+    assert give_answer(play, 0)[1] is not None
+
+
+def test_a_question_is_given_up_in_the_session_that_asked_it_and_in_no_other() -> None:
+    """Both count from 0 (R19)."""
+    play = opened()
+    first, leg = asking(play, 0, of=1)
+    other = play.call(id=2, token=2)
+    broken = play.leg("tools/call")
+    play.cut(broken)
+    play.heal()
+    again = play.leg("tools/call")
+    play.open(again)
+    play.send(again, event(ask(0)))
+    (visible,) = asked(other)
+
+    play.send(leg, event(notification("notifications/cancelled", {"requestId": 0})))
+
+    assert first.messages[-1]["params"]["requestId"] == 0
+    assert give_answer(play, 0)[1] is None
+    _, carried = give_answer(play, visible)
+    assert carried is not None
+    assert (carried.session_id, carried.id) == (b"up-2", 0)
+
+
+def test_an_id_that_was_drawn_for_another_question_is_drawn_again() -> None:
+    play = opened()
+    exchange, leg = asking(play, 0)
+    drawn = iter([1, 1, 2])
+    play.session.entropy = lambda _bits: next(drawn)
+    for _ in range(2):
+        _, carried = give_answer(play, asked(exchange)[-1])
+        assert carried is not None
+        play.accept(carried)
+        play.send(leg, event(ask(0)))
+
+    assert asked(exchange) == [0, 2**46 + 1, 2**46 + 2]
+
+
+def test_a_text_stands_for_a_text() -> None:
+    play = opened()
+    exchange, leg = asking(play, "q")
+    _, carried = give_answer(play, "q")
+    assert carried is not None
+    play.accept(carried)
+
+    play.send(leg, event(ask("q")))
+
+    assert asked(exchange)[1].startswith("eg-")
+
+
+def test_an_error_without_an_id_answers_no_question_and_passes() -> None:
     play = opened()
     exchange, _ = asking(play, 0)
-    reply, carried = answer(play, 0)
-    assert carried is not None
-    play.end(carried, how)
 
+    reply = play.post({"jsonrpc": "2.0", "error": {"code": -32700, "message": "parse error"}})
+
+    leg = play.leg("answer")
+    assert leg.json == {"jsonrpc": "2.0", "error": {"code": -32700, "message": "parse error"}}
+    play.accept(leg)
     assert reply.status == 202
-    ping = play.leg("ping")
-    assert ping.session_id == b"up-1"
-    play.end(ping, LegEnd.NOT_SENT)
-    assert play.reasons == ["no_epoch_captured"]
-    assert exchange.answer["error"]["code"] == -32050  # it was answered: never again
+    assert exchange.is_open
+    assert give_answer(play, 0)[1] is not None
+
+
+def test_of_very_many_questions_the_oldest_are_forgotten() -> None:
+    """What is kept of a session is bounded (G8); an answer to one of them passes as it stands."""
+    play = opened()
+    exchange, leg = asking(play, 0)
+
+    play.send(
+        leg,
+        *[
+            event(request("sampling/createMessage", {"_meta": {"progressToken": id}}, id=id))
+            for id in range(1, 10_002)
+        ],
+    )
+
+    assert len(play.session.questions) == len(play.session.question_tokens) == 10_000
+    assert len(asked(exchange)) == 10_002
+    _, oldest = give_answer(play, 0)
+    assert oldest is not None
+    assert oldest.json == result(0, {"action": "accept"})
+    _, newest = give_answer(play, 10_001)
+    assert newest is not None
+
+
+def test_the_answer_to_a_question_of_a_dead_run_goes_no_further() -> None:
+    """Void: 202 and dropped (R18); G2."""
+    play = opened()
+    exchange, leg = asking(play, 0)
+    play.cut(leg)
+    play.heal()
+
+    reply, carried = give_answer(play, 0)
+
+    assert carried is None
+    assert reply.status == 202
+    assert play.dropped == ["stale_answer"]
+    assert exchange.is_open
 
 
 def test_a_question_void_by_drift_is_dropped() -> None:
@@ -288,7 +270,7 @@ def test_a_question_void_by_drift_is_dropped() -> None:
     play.answer(ping, result(ping.id, {}, 2))
     assert play.facts(Drifted)
 
-    reply, carried = answer(play, 0)
+    reply, carried = give_answer(play, 0)
 
     assert (reply.status, carried) == (202, None)
     assert play.dropped == ["stale_answer"]
@@ -296,16 +278,18 @@ def test_a_question_void_by_drift_is_dropped() -> None:
     assert exchange.is_open
 
 
-def test_a_stream_whose_question_was_answered_is_not_restarted_with_the_others() -> None:
-    """Only what is open is void (R19)."""
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_question_whose_answer_was_refused_waits_for_one_who_may_answer(status: int) -> None:
     play = opened()
-    done, leg = asking(play, 0, of=1)
-    _, carried = answer(play, 0)
+    asking(play, 0)
+    reply, refused = give_answer(play, 0)
+    assert refused is not None
+    play.refuse(refused, status, b"no")
+    assert (reply.status, reply.body) == (status, b"no")
+
+    second, carried = give_answer(play, 0)
+
     assert carried is not None
     play.accept(carried)
-    asking(play, 0, of=2)
-    asking(play, 0, of=3)
-
-    assert play.reasons == ["request_id_reset", "request_id_reset"]
-    play.send(leg, event(result(leg.id)))
-    assert done.answer["id"] == 1
+    assert second.status == 202
+    assert play.runs == 1

@@ -207,3 +207,15 @@ def test_a_list_that_is_nested_too_deeply_teaches_nothing(tool: bytes) -> None:
 
     assert tools.add_page(b'{"tools":[' + tool % (b"[" * 100_000), is_first=True) is None
     assert not tools.hints
+
+
+def test_tools_are_learned_from_a_list_and_from_nothing_else() -> None:
+    known = Tools()
+    listed = b'{"id":1,"result":%b}' % page({"a": {"destructiveHint": True}}, cursor="2")
+
+    assert reissue.read_tools_page(jsonrpc.read_message(listed), known, is_first=True) == "2"
+    assert choice(Policy(), owed(name="a"), known) == "destructive"
+
+    refused = jsonrpc.read_message(b'{"id":1,"error":{"code":-32601,"message":"no"}}')
+    assert reissue.read_tools_page(refused, known, is_first=True) is None
+    assert choice(Policy(), owed(name="a"), known) == "destructive"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from epochgate.core import scan
 from epochgate.core.scan import TopLevelReplacer
 
 STAMP = b"12345678901234"
@@ -65,3 +66,36 @@ def test_the_number_of_replacements_is_known() -> None:
 
     assert replacer.count == 1
     assert repr(replacer) == "<TopLevelReplacer depth 1, 1 replaced>"
+
+
+@pytest.mark.parametrize("size", [1, 4, 1000])
+def test_a_stamp_that_came_back_as_text_is_replaced_with_its_quotes(size: int) -> None:
+    """For servers that turn ids into text (R36)."""
+    document = b'{"x":"%b","id":"%b","y":"%b"}' % (STAMP, STAMP, STAMP)
+
+    assert _replaced(document, size) == b'{"x":"12345678901234","id":7,"y":"12345678901234"}'
+
+
+@pytest.mark.parametrize("size", [1, 50, 1000])
+def test_the_key_is_known_however_much_stands_before_it(size: int) -> None:
+    document = b'{"result":"%b","id":%b}' % (b"y" * 300, STAMP)
+
+    assert _replaced(document, size) == b'{"result":"%b","id":7}' % (b"y" * 300)
+
+
+@pytest.mark.parametrize(
+    ("text", "members"),
+    [
+        (b'{"jsonrpc":"2.0", "id" : 7 ,"result":{"x":', {b"jsonrpc": b'"2.0"', b"id": b"7", b"result": b""}),
+        (b'data: {"id":7,"id":8,"x":[1', {b"id": b"7", b"x": b""}),
+        (b'{"a":true,"b":12', {b"a": b"true", b"b": b""}),
+        (b'{"a\\"":"\\"}","b', {b'a\\"': b'"\\"}"'}),
+        (b'{"id":7}', {b"id": b"7"}),
+        (b"{", {}),
+        (b"data: 7", {}),
+        (b"", {}),
+    ],
+)
+def test_the_first_members_of_what_is_not_whole_are_read(text: bytes, members: dict[bytes, bytes]) -> None:
+    """Up to the first value that is an object, an array or cut, which is empty; of two the first counts."""
+    assert scan.leading_members(text) == members

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from epochgate.core import eventforms, sse
+from epochgate.core import sse
 from epochgate.core.sse import Framer
 
 
@@ -223,90 +223,32 @@ def test_our_own_events_are_written_out() -> None:
     assert sse.KEEPALIVE_ONE_LINE == b": keepalive\n"
 
 
-@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
-@pytest.mark.parametrize("head", [b"data: ", b"data:", b"event: message\ndata: ", b"event:message\ndata:"])
-def test_a_usual_block_is_stamped_as_its_events_would_be(head: bytes, end: bytes) -> None:
-    events = [(head + b'{"n":%d,"s":"%%b"}\n\n' % n).replace(b"\n", end) for n in range(3)]
+def test_the_beginning_of_an_incomplete_event_can_be_looked_at() -> None:
+    framer = Framer()
+    framer.feed(b"data: 1\n\ndata: ")
+    framer.feed(b"23")
 
-    assert eventforms.stamp_cursors(b"".join(events[:1]), 40) == (sse.with_cursor(events[0], 40), 1)
-    expected = b"".join(sse.with_cursor(event, 40 + n) for n, event in enumerate(events))
-    assert eventforms.stamp_cursors(b"".join(events), 40) == (expected, 3)
-
-
-USUAL = b'event: message\ndata: {"a":1}\n\n'
+    assert framer.peek(7) == b"data: 2"
+    assert framer.peek(100) == b"data: 23"
+    assert repr(framer) == "<Framer 8 pending>"
 
 
-@pytest.mark.parametrize(
-    "unusual",
-    [
-        b"id: 3\ndata: {}\n\n",
-        b'id: 3\nevent: message\ndata: {"a":1}\n\n',
-        b'event: message\nid: 3\ndata: {"a":1}\n\n',
-        b'event: message\ndata: {"a":1}\nid: 3\n\n',
-        b'event: message\ndata: {"a":1}\nretry: 3\n\n',
-        b'event: message\ndata: {"a":1}\ndata: {"b":1}\n\n',
-        b'event: message\ndata: {"a":1}\n: note\n\n',
-        b': note\nevent: message\ndata: {"a":1}\n\n',
-        b": note\n\n",
-        b"\n",
-        b"event: message\ndata: \n\n",
-        b"event: message\ndata: {}\n\n",
-        b"event: message\n\n",
-        b'event: close\ndata: {"a":1}\n\n',
-        b'event: message\ndata: {"a":1}\r\n\r\n',
-        b'event: message\ndata: {"a":1}\rid: 4\n\n',
-        b'event: message\ndata: {"a":1}\n',
-    ],
-)
-@pytest.mark.parametrize("form", [b"%b", USUAL + b"%b", b"%b" + USUAL, USUAL + b"%b" + USUAL])
-def test_anything_unusual_in_a_block_is_left_to_the_slow_path(form: bytes, unusual: bytes) -> None:
-    assert eventforms.stamp_cursors(form % unusual, 1) is None
+def test_an_event_whose_last_cr_was_held_is_whole_when_nothing_follows() -> None:
+    framer = Framer()
+    assert framer.feed(b"data: 1\r\n\r") == b""
+
+    assert framer.finish() == b"data: 1\r\n\r"
+    assert framer.pending == 0
+    assert framer.finish() == b""
 
 
-def test_a_bare_cr_in_a_crlf_block_is_left_to_the_slow_path() -> None:
-    assert eventforms.stamp_cursors(b'data: {"a":1}\rretry: 3\r\n\r\n', 1) is None
-    assert eventforms.restamp_cursors(b'id: 1\r\ndata: {"a":1}\rretry: 3\r\n\r\n', 1) is None
+def test_an_event_that_is_not_whole_at_the_end_is_none() -> None:
+    framer = Framer()
+    framer.feed(b"data: 1\n")
+
+    assert framer.finish() == b""
 
 
-def test_a_block_of_two_forms_is_left_to_the_slow_path() -> None:
-    assert eventforms.stamp_cursors(USUAL + b'data: {"a":1}\n\n', 1) is None
-    assert eventforms.stamp_cursors(b'data: {"a":1}\n\n' + USUAL, 1) is None
-
-
-ID_EVENTS = [
-    b'id: %b\r\nevent: message\r\ndata: {"n":1}\r\n\r\n',
-    b'event: message\nid: %b\ndata: {"n":1}\n\n',
-    b'id: %b\ndata: {"n":1}\n\n',
-    b'id:%b\nevent:message\ndata:{"n":1}\n\n',
-    b'id: %b\nevent: message\ndata: {"n":1}\n\n',
-]
-
-
-@pytest.mark.parametrize("event", ID_EVENTS)
-def test_upstream_ids_are_taken_out_and_told(event: bytes) -> None:
-    block = b"".join(event % name for name in (b"a_1", b"a_2", b""))
-
-    stamped = eventforms.restamp_cursors(block, 7)
-
-    assert stamped is not None
-    assert stamped[1] == [b"a_1", b"a_2", b""]
-    assert stamped[0] == b"".join(sse.with_cursor(event % b"x", 7 + n) for n in range(3))
-
-
-@pytest.mark.parametrize(
-    "block",
-    [
-        b'id: 1\n\nid: 2\ndata: {"a":1}\ndata: {"b":1}\n\n',
-        b'id: 1\r\n\r\nid: 2\r\nevent: message\r\ndata: {"\r\nevent: message\r\ndata: {"\r\n\r\n',
-        b'id: 1\ndata: {"a":1}\n\nid: 2\n\nid: 3\ndata: {"a":1}\ndata: {"b":1}\n\n',
-        b'id: a\0b\ndata: {"a":1}\n\n',
-        b'id: 1\ndata: {"a":1}\nid: 2\n\n',
-        b'id: 1\ndata: {"a":1}\n\ndata: {"a":1}\n\n',
-        b'id: 1\ndata: {"a":1}\r\n\n',
-        b'id: 1\nretry: 3\ndata: {"a":1}\n\n',
-        b"id: 1\ndata: \n\n",
-        b'data: {"a":1}\n\n',
-    ],
-)
-def test_a_block_whose_ids_are_not_one_each_is_left_to_the_slow_path(block: bytes) -> None:
-    assert eventforms.restamp_cursors(block, 1) is None
+def test_what_follows_the_last_blank_line_is_split_off() -> None:
+    assert sse.split(b"data: 1\r\n\r\ndata: 2\r\n") == [b"data: 1\r\n\r\n", b"data: 2\r\n"]
+    assert sse.split(b"data: 1\n\ndata: 2\n") == [b"data: 1\n\n", b"data: 2\n"]

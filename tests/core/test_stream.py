@@ -11,7 +11,7 @@ from epochgate.core.events import RequestHead
 from epochgate.core.generation import Generation
 from epochgate.core.journal import Budget
 from epochgate.core.states import ClientInput, Up, UpInput
-from epochgate.core.stream import Kind, Owed, OwedState, Restart, Stream
+from epochgate.core.stream import Answer, Kind, Owed, OwedState, Restart, Stream, Tombstone
 
 HEAD = RequestHead(b"/mcp", (), b"alice")
 
@@ -83,3 +83,128 @@ def test_the_mark_names_reason_generation_price_and_whether_it_ran_again() -> No
         "discarded_events": 17,
         "reissued": True,
     }
+
+
+def call(token: bytes, *, is_stamped: bool = True) -> Owed:
+    """A call that asks for progress under `token`, which goes up as 456 where it is stamped."""
+    message = jsonrpc.read_message(
+        b'{"id":5,"method":"tools/call","params":{"_meta":{"progressToken":%b}}}' % token
+    )
+    return Owed(message, b"123", b"456", is_stamped) if is_stamped else Owed(message, b"5", token, is_stamped)
+
+
+def test_a_stamp_for_a_token_is_found_as_text_too_and_a_clients_own_token_only_as_it_stands() -> None:
+    """Some servers turn them into text (R36)."""
+    assert call(b'"t"').token_key == b"456"
+    assert call(b'"t"', is_stamped=False).token_key == b'"t"'
+    assert owed().token_key is None
+    assert call(b"1").method == "tools/call"
+
+
+def test_progress_of_the_only_request_is_put_back_by_its_anchored_token() -> None:
+    one = stream()
+    one.owed = [call(b'"t"')]
+
+    one.begin_sse()
+
+    assert one.token_back == (b'"progressToken":456', b'"progressToken":"t"')
+
+
+@pytest.mark.parametrize("owes", [[], [owed()], [call(b"1"), call(b"2")]])
+def test_no_token_is_put_back_where_none_was_given_or_several_could_be(owes: list[Owed]) -> None:
+    one = stream()
+    one.owed = owes
+
+    one.begin_sse()
+
+    assert one.token_back is None
+
+
+def test_event_ids_stay_known_on_the_next_leg_and_are_no_other_streams() -> None:
+    one, other = stream(1), stream(2)
+    one.begin_sse()
+    one.framer.feed(b"data: cut")
+    one.ids.saw([b"7"], b"id: 7\ndata: 1\n\n")
+
+    one.begin_sse()
+    other.begin_sse()
+
+    assert one.ids.last == b"7"
+    assert one.framer.pending == 0
+    assert other.ids.last is None
+
+
+def test_a_client_can_come_back_if_this_stream_or_one_before_it_gave_an_id() -> None:
+    first, second = stream(1), stream(2)
+    second.predecessor = first
+    assert not second.has_id
+
+    first.numbering.add_block(7)
+
+    assert first.has_id
+    assert second.has_id
+
+
+def test_a_client_is_attached_from_the_head_of_its_answer_until_it_leaves() -> None:
+    one = stream()
+    assert not one.is_attached
+
+    one.move_client(ClientInput.OPENED)
+    assert one.is_attached
+
+    one.move_client(ClientInput.LEFT)
+    assert not one.is_attached
+
+
+def test_a_stream_is_waited_for_while_a_client_connection_is_its_own() -> None:
+    one = stream()
+    assert not one.is_waited_for
+
+    one.exchange = 3
+    assert one.is_waited_for
+
+
+@pytest.mark.parametrize(("is_sse", "is_passed_on"), [(False, True), (True, False)])
+def test_only_an_answer_that_is_no_event_stream_is_a_body_that_is_passed_on(
+    is_sse: bool, is_passed_on: bool
+) -> None:
+    one = stream()
+    one.answer = Answer(200, (), [b"a", b"b"], is_sse=is_sse)
+    one.move(UpInput.SENT)
+    assert not one.is_body_passed_on
+
+    one.move(UpInput.PASSED_ON)
+
+    assert one.is_body_passed_on is is_passed_on
+    assert one.answer.body == b"ab"
+
+
+def test_a_stream_whose_requests_all_carry_stamps_can_be_resumed() -> None:
+    one = stream()
+    one.owed = [owed(b"1"), owed(b"2")]
+
+    assert one.can_be_resumed_safely
+
+
+def test_a_stream_is_over_with_its_last_answer() -> None:
+    one = stream()
+    one.move(UpInput.SENT)
+    assert not one.is_over
+
+    one.move(UpInput.ANSWERED)
+
+    assert one.is_over
+
+
+def test_what_a_forgotten_stream_answered_before_its_clients_cursor_is_not_missing() -> None:
+    one = stream()
+    one.owed = [owed(b"1"), owed(b"2"), owed(b"3")]
+    one.owed[0].answered_at = 4
+    one.owed[1].answered_at = 7
+    assert one.answers == ((b"1", 4), (b"2", 7), (b"3", None))
+
+    stone = Tombstone(one.answers, last_cursor=9, is_standalone=False)
+
+    assert stone.missing_behind(3) == (b"1", b"2", b"3")
+    assert stone.missing_behind(4) == (b"2", b"3")
+    assert stone.missing_behind(8) == (b"3",)

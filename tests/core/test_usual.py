@@ -110,3 +110,36 @@ def test_an_id_that_no_client_would_take_is_declined(end: bytes) -> None:
 )
 def test_nothing_is_learned_from_what_is_no_usual_progress(data: bytes) -> None:
     assert usual.learn(event(FORMS[0], 1, data), TOKEN, STAMP) is None
+
+
+@pytest.mark.parametrize(("behind", "token"), [(b" ,", STAMP), (b"e0,", STAMP + b"e0")])
+def test_nothing_is_learned_where_the_end_of_the_token_is_unusual(behind: bytes, token: bytes) -> None:
+    """What begins with the same digits could not be told from it."""
+    data = progress(1).replace(STAMP + b",", STAMP + behind)
+
+    assert usual.learn(event(FORMS[0], 1, data), TOKEN, token) is None
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        b": comment\nevent: message\ndata: %b\n\n",
+        b"event: message\ndata: %b\nretry: 5\n\n",
+        b"data: %b\nevent: message\n\n",
+        b"id: %d\nevent: other\ndata: %b\n\n",
+    ],
+)
+def test_nothing_is_learned_from_an_event_in_an_unusual_form(form: bytes) -> None:
+    assert usual.learn(event(form, 1, progress(1)), TOKEN, STAMP) is None
+
+
+@pytest.mark.parametrize("form", FORMS[3:])
+def test_a_single_event_with_an_id_that_no_client_would_take_is_declined(form: bytes) -> None:
+    assert learned(form).stamp(block_of(form, 1).replace(b"id: 1", b"id: 1\0"), 7) is None
+
+
+def test_a_single_event_of_another_form_with_as_many_lines_is_declined() -> None:
+    """It begins as the learned one does, with an id."""
+    block = b"id: 1\nevent: other\ndata: %b\n\n" % progress(1)
+
+    assert learned(FORMS[3]).stamp(block, 7) is None

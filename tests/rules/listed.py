@@ -91,6 +91,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_evidence.py::test_a_header_does_not_stand_for_the_epoch_that_messages_state",
         "core/test_answers.py::test_another_epoch_in_the_header_of_the_resume",
         "guarantees/test_g1_resumed.py::test_an_epoch_that_a_tool_talks_about_is_not_the_servers",
+        "core/test_epoch.py::test_an_epoch_that_cannot_be_read_is_compared_as_it_stands",
         "core/test_session_found.py::test_a_batch_in_one_event_that_states_two_epochs_is_a_splice",
     ),
     "R9": (
@@ -108,6 +109,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_passing.py::test_it_is_written_before_it_is_whole",
         "core/test_passing.py::test_what_cannot_be_given_in_parts_is_an_error",
         "core/test_passing.py::test_while_nobody_reads_the_server_is_not_read_on",
+        "core/test_journal.py::test_an_event_that_is_not_kept_takes_what_stands_before_it_along",
     ),
     "R10": (
         "rules/test_cursor_and_journal.py::test_what_the_client_asked_for_decides_whether_it_is_primed",
@@ -173,6 +175,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_clientleg.py::test_a_cursor_of_another_session_is_refused_and_counted",
         "guarantees/test_g2_no_stranger.py::test_a_cursor_of_another_session_is_refused",
         "guarantees/test_g2_no_stranger.py::test_a_forged_cursor_is_refused",
+        "core/test_journal.py::test_a_cursor_leads_to_the_position_at_which_it_was_given_out_and_to_no_other",
     ),
     "R16": (
         "rules/test_durability.py::test_each_record_is_durable_before_what_hangs_on_it",
@@ -201,9 +204,9 @@ LISTED: dict[str, tuple[str, ...]] = {
         "rules/test_heal.py::test_a_cancel_of_a_call_that_never_broke_goes_to_its_own_session",
         "rules/test_heal.py::test_the_answer_to_a_question_whose_call_has_ended_goes_no_further",
         "rules/test_heal.py::test_a_call_that_asked_goes_on_beside_the_second_run_of_another",
-        "core/test_questions.py::test_a_call_that_waits_for_its_answer_survives_the_heal_of_another",
+        "core/test_session_questions.py::test_a_call_that_waits_for_its_answer_survives_the_heal_of_another",
         "core/test_questions.py::test_the_answer_to_a_question_of_a_dead_run_goes_no_further",
-        "core/test_questions.py::test_an_answer_that_meets_404_restarts_the_run_that_asked",
+        "core/test_session_questions.py::test_an_answer_that_meets_404_restarts_the_run_that_asked",
         "core/test_questions.py::test_a_question_void_by_drift_is_dropped",
         "core/test_healing.py::test_a_stream_that_never_broke_survives_the_heal_of_another",
         "core/test_session_told.py::test_a_question_of_a_restarted_run_is_called_off",
@@ -211,14 +214,15 @@ LISTED: dict[str, tuple[str, ...]] = {
     "R19": (
         "rules/test_heal.py::test_ids_asked_twice_on_one_call_prove_another_session_too",
         "core/test_questions.py::test_two_sessions_that_ask_the_same_id_get_each_its_own_answer",
-        "core/test_questions.py::test_one_server_id_asked_twice_while_open_proves_another_session",
+        "core/test_session_questions.py::test_one_server_id_asked_twice_while_open_proves_another_session",
         "core/test_questions.py::test_an_id_is_asked_again_after_it_was_answered",
         "core/test_questions.py::test_a_question_that_the_server_gives_up_is_named_as_the_client_knows_it",
         "core/test_questions.py::test_progress_on_a_question_goes_to_the_session_that_asked_under_its_own_token",
         "core/test_questions.py::test_a_question_void_by_drift_is_dropped",
-        "core/test_questions.py::test_a_stream_whose_question_was_answered_is_not_restarted_with_the_others",
+        "core/test_session_questions.py::test_a_stream_whose_question_was_answered_is_not_restarted_with_the_others",
         "guarantees/test_g2_no_stranger.py::test_questions_of_two_runs_under_one_id_are_answered_each_by_its_own",
         "core/test_passing.py::test_what_cannot_be_given_in_parts_is_an_error",
+        "core/test_questions.py::test_a_question_is_given_up_in_the_session_that_asked_it_and_in_no_other",
     ),
     "R20": (
         "rules/test_heal.py::test_a_heal_for_one_call_does_not_forget_that_another_is_destructive",
@@ -267,6 +271,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "faults/test_silence.py::test_a_server_that_hangs_altogether_is_an_error",
         "faults/test_silence.py::test_a_quiet_tool_is_left_alone_as_long_as_its_session_answers",
         "faults/test_silence.py::test_a_silence_behind_which_the_session_is_gone_is_healed",
+        "core/test_legs.py::test_a_request_of_the_proxys_own_that_gets_no_answer_is_given_up_and_closed",
         "core/test_session_found.py::test_a_ping_answered_by_the_session_made_anew_says_nothing_of_the_old_one",
     ),
     "R23": (
@@ -323,6 +328,7 @@ LISTED: dict[str, tuple[str, ...]] = {
     ),
     "W7": (
         "core/test_intake.py::test_an_sse_answer_is_primed_relayed_and_ended_with_the_answer_in_one_write",
+        "core/test_legs.py::test_a_request_of_the_proxys_own_is_answered_with_the_event_that_is_its_response",
     ),
     "W10": ("core/test_passing.py::test_a_drain_breaks_only_standalone_legs_off",),
     "W15": ("core/test_relaying.py::test_an_epoch_deeper_down_in_a_result_means_nothing",),

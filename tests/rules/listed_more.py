@@ -87,7 +87,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "rules/test_policy.py::test_an_unannotated_tool_by_default",
         "rules/test_policy.py::test_what_never_ran_is_sent_twice_more_once_for_each_heal",
         "rules/test_policy.py::test_with_stamps_off_nothing_unproven_is_sent_again",
-        "core/test_questions.py::test_a_call_of_which_a_question_was_answered_is_never_run_again",
+        "core/test_session_questions.py::test_a_call_of_which_a_question_was_answered_is_never_run_again",
         "core/test_reissue.py::test_what_provably_did_not_run_is_sent_whatever_the_policy",
         "core/test_reissue.py::test_an_unannotated_tool_of_a_server_that_annotates_none_is_sent",
         "core/test_reissue.py::test_annotations_that_cannot_be_read_are_the_careful_kind",
@@ -95,6 +95,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_restarting.py::test_a_call_that_meets_404_in_each_new_session_is_given_up",
         "guarantees/test_g4_no_hidden_second_run.py::test_a_call_that_never_ran_is_sent_twice_more_at_most",
         "guarantees/test_g4_no_hidden_second_run.py::test_a_call_that_was_answered_a_question_is_never_sent_twice",
+        "core/test_inquiry.py::test_whether_the_server_asked_something_before_it_answered_is_known",
     ),
     "R29": (
         "rules/test_policy.py::test_a_call_that_is_cancelled_before_its_heal_is_not_sent_by_it",
@@ -108,6 +109,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_forwarding.py::test_a_cancel_after_the_second_run_began_goes_to_the_newest_stamp",
         "guarantees/test_g4_no_hidden_second_run.py::test_a_cancelled_call_is_not_sent_again",
         "guarantees/test_g3_one_answer.py::test_a_cancelled_call_ends",
+        "core/test_upward.py::test_a_batch_goes_up_without_what_was_cancelled_while_it_waited",
     ),
     "R30": (
         "rules/test_policy.py::test_one_stray_response_on_a_healthy_leg_costs_a_destructive_call_nothing",
@@ -133,6 +135,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_answers.py::test_the_last_event_again_is_dropped",
         "core/test_answers.py::test_a_repeated_event_does_not_blind_the_judge_for_the_next_hole",
         "guarantees/test_g1_resumed.py::test_a_server_that_sends_its_last_event_again_is_no_divergence",
+        "core/test_eventids.py::test_a_block_that_goes_on_and_then_jumps_ends_the_comparing",
     ),
     "R32": (
         "rules/test_credentials.py::test_a_stranger_who_learned_the_id_cannot_have_the_session_rebuilt_in_its_name",
@@ -157,6 +160,8 @@ LISTED: dict[str, tuple[str, ...]] = {
         "guarantees/test_g9_no_trespass.py::test_a_stranger_with_a_cursor_gets_what_the_server_says",
         "guarantees/test_g9_no_trespass.py::test_a_strangers_call_neither_heals_nor_ends_the_session",
         "guarantees/test_g9_no_trespass.py::test_a_call_is_sent_again_with_its_own_callers_credentials",
+        "core/test_firing.py::test_a_stranger_that_the_server_says_nothing_about_has_its_stream_soon_and_nothing_on_it",
+        "core/test_upward.py::test_what_is_sent_again_goes_up_with_the_credentials_of_who_waits_for_it_now",
     ),
     "R33": (
         "rules/test_ids_and_answers.py::test_an_id_that_comes_again_while_its_first_request_is_re_issued",
@@ -218,6 +223,11 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_stream.py::test_a_stream_whose_requests_carry_no_stamps_cannot_be_resumed",
         "guarantees/test_g2_no_stranger.py::test_every_request_goes_up_under_an_id_of_its_own",
         "guarantees/test_g6_transparent.py::test_a_request_whose_body_is_signed_goes_up_byte_for_byte",
+        "core/test_inquiry.py::test_an_error_and_an_id_that_came_back_as_text_answer_it_too",
+        "core/test_scan.py::test_a_stamp_that_came_back_as_text_is_replaced_with_its_quotes",
+        "core/test_stream.py::test_a_stamp_for_a_token_is_found_as_text_too_and_a_clients_own_token_only_as_it_stands",
+        "core/test_upward.py::test_a_token_that_cannot_be_stamped_leaves_its_request_as_it_is",
+        "core/test_upward.py::test_a_request_with_a_key_that_stands_twice_passes_as_it_is",
     ),
     "R37": (
         "rules/test_delete_and_notifications.py::test_a_notification_that_fails_upstream_is_202_and_counted",
@@ -225,7 +235,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "rules/test_delete_and_notifications.py::test_an_elicitation_answer_that_meets_a_dead_upstream_has_its_stream_probed",
         "rules/test_delete_and_notifications.py::test_a_notification_that_finds_the_session_gone_is_not_sent_after_the_heal",
         "rules/test_delete_and_notifications.py::test_changed_roots_that_found_the_session_gone_are_told_to_the_next_one",
-        "core/test_questions.py::test_an_answer_whose_fate_is_unknown_makes_its_stream_suspect",
+        "core/test_session_questions.py::test_an_answer_whose_fate_is_unknown_makes_its_stream_suspect",
         "core/test_healing.py::test_roots_that_changed_during_the_heal_are_told_to_the_new_session",
         "core/test_intake.py::test_a_notification_is_forwarded_and_acknowledged",
     ),
@@ -235,6 +245,8 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_session_notices.py::test_progress_is_dropped_until_it_exceeds_what_the_client_saw",
         "core/test_session_notices.py::test_progress_of_another_total_is_not_comparable",
         "core/test_session_notices.py::test_progress_that_is_no_number_cannot_be_compared",
+        "core/test_progress.py::test_the_last_progress_that_the_client_was_written_counts",
+        "core/test_upward.py::test_a_request_that_is_sent_again_has_new_stamps_and_its_history",
     ),
     "R39": (
         "rules/test_second_runs.py::test_a_client_that_checks_the_proxys_epoch_is_not_run_for_twice",

@@ -7,6 +7,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "rules/test_wire.py::test_progress_of_one_call_on_the_stream_of_another_is_mapped_and_passed",
         "rules/test_wire.py::test_progress_behind_its_answer_is_late_for_a_minute_and_then_nobodys",
         "core/test_standalone.py::test_progress_of_a_running_call_may_come_on_it",
+        "core/test_generation.py::test_a_stamp_that_was_answered_is_known_as_late_for_at_least_a_minute",
     ),
     "W2": (
         "rules/test_wire_sockets.py::test_an_idle_connection_is_used_for_less_time_than_servers_keep_theirs",
@@ -136,5 +137,8 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_session_parked.py::test_the_clients_own_late_initialized_during_a_heal_is_swallowed",
         "core/test_session_parked.py::test_the_cookie_of_a_heal_replaces_the_clients",
         "core/test_intake.py::test_the_request_goes_up_under_the_upstream_id_and_with_its_own_headers",
+        "core/test_eventids.py::test_history_that_a_reopened_stream_gives_again_is_known",
+        "core/test_http.py::test_a_healed_sessions_cookies_stand_in_the_place_of_the_clients_of_the_same_names",
+        "core/test_upward.py::test_the_cookies_of_a_heal_lead_to_the_server_that_was_healed",
     ),
 }

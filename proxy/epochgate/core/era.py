@@ -6,6 +6,7 @@ Decided for each request: one endpoint may serve sessions and the stateless revi
 from __future__ import annotations
 
 from functools import cache
+from typing import assert_never
 
 from epochgate.core import http
 from epochgate.core.enums import Enum
@@ -80,6 +81,8 @@ class Intake(Enum):
                 return TrafficClass.UNKNOWN
             case Intake.PLAIN:
                 return TrafficClass.PLAIN
+            case _:
+                assert_never(self)
 
 
 class Verb(Enum):

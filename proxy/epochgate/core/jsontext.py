@@ -57,13 +57,14 @@ def _last_of(text: bytes, value: bytes) -> Span:
 
 
 def _mended(raw: bytes) -> bytes | None:
-    """The text with U+FFFD for each half of a surrogate pair, in as many bytes; None if it has none.
+    """The text with another character for each half of a surrogate pair, in as many bytes; None if it
+    has none. Halves that differ become private characters that differ.
 
     JavaScript writes such halves where a string was cut; they are JSON, but msgspec refuses them.
     """
     if b"\\ud" not in raw and b"\\uD" not in raw:
         return None
-    return _SURROGATE.sub(lambda found: found[1] + b"\\ufffd" if found[2] else found[0], raw)
+    return _SURROGATE.sub(lambda found: found[1] + b"\\ue" + found[2] if found[2] else found[0], raw)
 
 
 def read_array(raw: bytes) -> list[msgspec.Raw] | None:

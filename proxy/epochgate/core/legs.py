@@ -6,7 +6,7 @@ A leg is a stream's, that of the client's `initialize`, or an inquiry of our own
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from epochgate.core import answers, delivery, jsonrpc, opening
 from epochgate.core.commands import SendUpstream
@@ -78,10 +78,10 @@ def ping(session: Session, head: RequestHead, generation: Generation, done: Done
 
 def overdue(session: Session, leg: int) -> None:
     """A request of the proxy's own got no answer in time."""
-    inquiry = session.legs.get(leg)
-    if isinstance(inquiry, Inquiry):
-        delivery.drop_leg(session, leg, is_answered=False)
-        inquiry.done(inquiry.ended(LegEnd.SILENT))
+    inquiry = session.legs[leg]
+    assert isinstance(inquiry, Inquiry)  # its timer ends with its leg
+    delivery.drop_leg(session, leg, is_answered=False)
+    inquiry.done(inquiry.ended(LegEnd.SILENT))
 
 
 # --- what comes back --------------------------------------------------------------------------------
@@ -97,6 +97,8 @@ def answered(session: Session, event: LegAnswered) -> None:
             opening.answered(session, attempt, event.status, event.headers, event.reason)
         case None:
             pass  # dropped while the answer was on its way
+        case use:
+            assert_never(use)
 
 
 def read(session: Session, leg: int, data: bytes) -> None:
@@ -135,3 +137,5 @@ def ended(session: Session, event: LegEnded) -> None:
             opening.ended(session, attempt, event.end)
         case None:
             pass  # dropped while its end was on its way
+        case use:
+            assert_never(use)

@@ -6,7 +6,7 @@ import msgspec
 
 from epochgate.core import jsonrpc, sse
 from epochgate.core.evidence import Reading
-from epochgate.core.jsonrpc import Message
+from epochgate.core.jsonrpc import Kind, Message
 from epochgate.core.jsontext import UNREADABLE
 from epochgate.core.stream import Owed, Stream
 
@@ -21,11 +21,8 @@ UNCOMPARABLE = float("inf")  # no progress of the new run exceeds it
 
 
 def _read(message: Message) -> _Params | None:
-    params = (jsonrpc.read_object(message.raw) or {}).get("params")
-    if params is None:
-        return None
     try:
-        return _PARAMS.decode(params)
+        return _PARAMS.decode(jsonrpc.member(message.raw, "params") or b"")
     except UNREADABLE:
         return None
 
@@ -54,7 +51,7 @@ def remember(stream: Stream, owed: Owed, up_to: int) -> None:
             if data is None or b"notifications/progress" not in data:
                 continue
             message = jsonrpc.read_message(data)
-            if message.token == token:
+            if message.kind is Kind.NOTIFICATION and message.token == token:
                 params = _read(message)
                 owed.progress = UNCOMPARABLE if params is None or params.progress is None else params.progress
                 owed.total = None if params is None else params.total

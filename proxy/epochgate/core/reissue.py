@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import assert_never
 
 import msgspec
 
@@ -180,6 +181,8 @@ def _why_withheld(policy: Policy, owed: Owed, tools: Tools) -> str | None:
             return _why_not_hinted(policy, owed, name, tools)
         case Reissue.UNLESS_DESTRUCTIVE:
             return _why_destructive(policy, owed, name, tools)
+        case _:
+            assert_never(policy.reissue)
 
 
 def _why_not_hinted(policy: Policy, owed: Owed, name: str | None, tools: Tools) -> str | None:
