@@ -17,6 +17,7 @@ from epochgate.shell.relay import Relayed
 from epochgate.shell.spawn import Tasks
 from tests.shell.wire import (
     Heard,
+    Owner,
     Peer,
     Upstreams,
     call,
@@ -91,18 +92,18 @@ async def test_outliving_handler_a_quiet_upstream_leg_ends_with_its_client() -> 
 
 @on_each_loop
 async def test_outliving_handler_a_running_handler_is_told_and_not_cancelled() -> None:
-    said: list[str] = []
+    owner = Owner()
 
     async def handler(exchange: Exchange) -> None:
-        exchange.on_left = lambda: said.append("left")
+        await owner.handle(exchange)
         await exchange.wait_done()
         await asyncio.sleep(0)
-        said.append("went on")
+        owner.told.append("went on")
 
     async with listening(handler) as (_, port), connected(port) as client:
         await client.send(GET)
         await client.close()
-        await until(lambda: said == ["left", "went on"])
+        await until(lambda: owner.told == ["left", "went on"])
 
 
 @on_each_loop

@@ -297,14 +297,21 @@ class Owner:
         self._arrived = asyncio.Condition()
 
     async def handle(self, exchange: Exchange) -> None:
-        exchange.on_left = lambda: self.told.append("left")
-        exchange.on_stalled = lambda: self.told.append("stalled")
-        exchange.on_drained = lambda: self.told.append("drained")
+        exchange.owner = self
         async with self._arrived:
             self.exchanges.append(exchange)
             self._arrived.notify_all()
         if self._answer is not None:
             self._answer(exchange)
+
+    def client_left(self, exchange: int) -> None:
+        self.told.append("left")
+
+    def client_stalled(self, exchange: int) -> None:
+        self.told.append("stalled")
+
+    def client_drained(self, exchange: int) -> None:
+        self.told.append("drained")
 
     async def take(self, number: int = 0) -> Exchange:
         """The exchange with this number, as soon as it is here."""

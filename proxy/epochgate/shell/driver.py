@@ -39,27 +39,8 @@ if TYPE_CHECKING:
 _SOON_S = 0.001  # a timer that fires this much early finds nothing due and is set again
 
 
-class _Client:
-    """The moods of one exchange's client, told to its driver."""
-
-    __slots__ = ("_driver", "_exchange")
-
-    def __init__(self, driver: Driver, exchange: int) -> None:
-        self._driver = driver
-        self._exchange = exchange
-
-    def left(self) -> None:
-        self._driver.client_left(self._exchange)
-
-    def stalled(self) -> None:
-        self._driver.feed(ClientStalled(self._exchange))
-
-    def drained(self) -> None:
-        self._driver.feed(ClientDrained(self._exchange))
-
-
 class Driver:
-    """One session with its open exchanges, legs and timer. Also the sink of its legs."""
+    """One session with its open exchanges, legs and timer. Owner of its exchanges, sink of its legs."""
 
     __slots__ = (
         "_browsers",
@@ -107,14 +88,7 @@ class Driver:
         if exchange.origin is not None:
             self._browsers = self._browsers or Browsers()
         self._exchanges[exchange.id] = exchange
-        client = _Client(self, exchange.id)
-        exchange.on_left = client.left
-        exchange.on_stalled = client.stalled
-        exchange.on_drained = client.drained
-
-    def client_left(self, exchange: int) -> None:
-        self._exchanges.pop(exchange, None)
-        self.feed(ClientLeft(exchange))
+        exchange.owner = self
 
     def feed(self, event: Event) -> None:
         """Take an event and everything that follows from it."""
@@ -156,6 +130,18 @@ class Driver:
         for leg in self._legs.values():
             leg.close()
         self._legs.clear()
+
+    # --- ExchangeOwner --------------------------------------------------------------------------
+
+    def client_left(self, exchange: int) -> None:
+        self._exchanges.pop(exchange, None)
+        self.feed(ClientLeft(exchange))
+
+    def client_stalled(self, exchange: int) -> None:
+        self.feed(ClientStalled(exchange))
+
+    def client_drained(self, exchange: int) -> None:
+        self.feed(ClientDrained(exchange))
 
     # --- LegSink --------------------------------------------------------------------------------
 

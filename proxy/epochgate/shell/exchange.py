@@ -8,7 +8,8 @@ the connection closes for HTTP/1.0, where a cut must be a reset to be seen at al
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Protocol
 
 from aiohttp.web import BaseRequest
 
@@ -29,76 +30,49 @@ from epochgate.shell.answer import (
 from epochgate.shell.sockets import reset_on_close
 
 
+class ExchangeOwner(Protocol):
+    """Who answers an exchange, and is told what its client does."""
+
+    def client_left(self, exchange: int) -> None:
+        """The client is gone before its answer ended. The last call."""
+
+    def client_stalled(self, exchange: int) -> None:
+        """More than the write limit waits in our buffers."""
+
+    def client_drained(self, exchange: int) -> None:
+        """Half of that is gone."""
+
+
+@dataclass(slots=True, eq=False, repr=False)
 class Exchange:
     """What the client sent, and the ways to answer it.
 
     `raw_headers` are as they came; `target` is the request target byte for byte; `peer` the client's
-    address without port ("" unless TCP). `has_body` tells an empty body from none. The callbacks
-    belong to the owner: `on_left` comes once and only before the answer ended, `on_stalled` when more
-    than the write limit waits in our buffers, `on_drained` when half of it is gone. `probe` is a
+    address without port ("" unless TCP). `has_body` tells an empty body from none. `probe` is a
     comment that may be written between two writes of an open answer, to learn whether a client that
     ended its own direction still reads; None counts such a client as gone.
     """
 
-    __slots__ = (
-        "_done",
-        "_head",
-        "_is_stalled",
-        "_is_streaming",
-        "_line",
-        "body",
-        "has_body",
-        "id",
-        "is_keep_alive",
-        "method",
-        "on_drained",
-        "on_left",
-        "on_stalled",
-        "origin",
-        "peer",
-        "phase",
-        "probe",
-        "raw_headers",
-        "status",
-        "target",
-        "version",
-    )
-
-    def __init__(
-        self,
-        number: int,
-        line: Line,
-        *,
-        method: bytes,
-        target: bytes,
-        raw_headers: Headers,
-        body: bytes,
-        has_body: bool,
-        peer: str,
-        version: tuple[int, int],
-        is_keep_alive: bool,
-    ) -> None:
-        self.id = number
-        self.method = method
-        self.target = target
-        self.raw_headers = raw_headers
-        self.body = body
-        self.has_body = has_body
-        self.peer = peer
-        self.version = version
-        self.is_keep_alive = is_keep_alive
-        self.status: int | None = None
-        self.phase = Phase.WAITING
-        self.probe: bytes | None = None
-        self.origin: bytes | None = None  # of a page, where the owner wants to know
-        self.on_left: Callable[[], None] | None = None
-        self.on_stalled: Callable[[], None] | None = None
-        self.on_drained: Callable[[], None] | None = None
-        self._line = line
-        self._head = b""
-        self._is_stalled = False
-        self._is_streaming = False  # chunks go out with nothing before them
-        self._done: asyncio.Future[None] | None = None
+    id: int
+    _line: Line
+    _: KW_ONLY
+    method: bytes
+    target: bytes
+    raw_headers: Headers
+    body: bytes
+    has_body: bool
+    peer: str
+    version: tuple[int, int]
+    is_keep_alive: bool
+    status: int | None = field(default=None, init=False)
+    phase: Phase = field(default=Phase.WAITING, init=False)
+    probe: bytes | None = field(default=None, init=False)
+    origin: bytes | None = field(default=None, init=False)  # of a page, where the owner wants to know
+    owner: ExchangeOwner | None = field(default=None, init=False)
+    _head: bytes = field(default=b"", init=False)
+    _is_stalled: bool = field(default=False, init=False)
+    _is_streaming: bool = field(default=False, init=False)  # chunks go out with nothing before them
+    _done: asyncio.Future[None] | None = field(default=None, init=False)
 
     def __repr__(self) -> str:
         return f"<Exchange {self.id} {self.method.decode('latin-1')} {self.phase.value}>"
@@ -196,17 +170,17 @@ class Exchange:
         if self.phase in OVER:
             return
         self.is_keep_alive = False
-        on_left = self.on_left
+        owner = self.owner
         self._finish(Phase.LEFT)
-        if on_left is not None:
-            on_left()
+        if owner is not None:
+            owner.client_left(self.id)
 
     def drained(self) -> None:
         """Our buffers are below half the write limit again."""
         if self._is_stalled:
             self._is_stalled = False
-            if self.is_open and self.on_drained is not None:
-                self.on_drained()
+            if self.is_open and self.owner is not None:
+                self.owner.client_drained(self.id)
 
     # what aiohttp calls on the object that a handler returns
 
@@ -258,13 +232,13 @@ class Exchange:
     def _stall(self) -> None:
         if not self._is_stalled and self.is_open:
             self._is_stalled = True
-            if self.on_stalled is not None:
-                self.on_stalled()
+            if self.owner is not None:
+                self.owner.client_stalled(self.id)
 
     def _finish(self, phase: Phase) -> None:
         self.phase = phase
         self._head = b""
         self._is_streaming = False
-        self.on_left = self.on_stalled = self.on_drained = None  # aiohttp keeps it until the next one
+        self.owner = None  # aiohttp keeps the exchange until the next one
         if self._done is not None and not self._done.done():
             self._done.set_result(None)

@@ -58,14 +58,26 @@ class _Pump:
 
     def start(self, leg: Leg) -> None:
         self._leg = leg
-        self._exchange.on_stalled = leg.pause
-        self._exchange.on_drained = leg.resume
+        self._exchange.owner = self
 
     def stop(self) -> None:
         """Break whatever is not over yet."""
         if self._leg is not None:
             self._leg.close()
         self._exchange.abort()
+
+    # ExchangeOwner
+
+    def client_left(self, exchange: int) -> None:
+        """Nobody waits for the answer any more: `relay` goes on."""
+
+    def client_stalled(self, exchange: int) -> None:
+        if self._leg is not None:
+            self._leg.pause()
+
+    def client_drained(self, exchange: int) -> None:
+        if self._leg is not None:
+            self._leg.resume()
 
     # LegSink
 
