@@ -11,7 +11,7 @@ from contextlib import suppress
 
 import pytest
 
-from epochgate.shell.upstream import UpstreamLimits
+from epochgate.shell.connection import UpstreamLimits
 from tests.shell.running import running_proxy
 from tests.support.client import Client, Truncated, call, initialize, outcome
 from tests.support.proxy import guarding

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from epochgate.core.events import LegEnd
-from epochgate.shell.leg import Delimiter, Framing
+from epochgate.shell.parser import Delimiter, Framing
 from tests.shell.wire import Heard, Peer, Script, Upstreams, call, on_each_loop, sending_to, serving, until
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"

@@ -9,9 +9,9 @@ from functools import partial
 import pytest
 
 from epochgate.core.events import LegEnd
-from epochgate.shell.connection import LegConnection
+from epochgate.shell.connection import LegConnection, UpstreamLimits
 from epochgate.shell.leg import LegState
-from epochgate.shell.upstream import Origin, Upstream, UpstreamLimits
+from epochgate.shell.upstream import Origin, Upstream
 from tests.shell.wire import Heard, Peer, Upstreams, call, on_each_loop, sending_to, serving, until
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"

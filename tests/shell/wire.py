@@ -16,10 +16,11 @@ import uvloop
 from epochgate.core.commands import SendUpstream
 from epochgate.core.events import LegEnd
 from epochgate.core.http import Headers
+from epochgate.shell.connection import UpstreamLimits
 from epochgate.shell.downstream import Exchange, Server, ServerLimits
 from epochgate.shell.headers import Allowed, request_headers
 from epochgate.shell.relay import Relayed, relay
-from epochgate.shell.upstream import Origin, Upstream, UpstreamLimits
+from epochgate.shell.upstream import Origin, Upstream
 
 DEADLINE_S = 10.0
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {

@@ -1,6 +1,6 @@
 """A connection to the upstream: sends one request at a time and reads its answer.
 
-aiohttp's C parser reads the answer; everything else of its client is left out, and with it hidden
+aiohttp's parser reads the answer; everything else of its client is left out, and with it hidden
 retries, cookies, redirects, added headers and timers. Bytes that are no HTTP, whenever they come,
 end the leg: nothing is left waiting for a reader.
 """
@@ -11,24 +11,18 @@ import asyncio
 from dataclasses import dataclass
 from typing import Protocol, cast
 
-from aiohttp.base_protocol import BaseProtocol
-from aiohttp.hdrs import CONTENT_LENGTH
-from aiohttp.http import HttpProcessingError, HttpResponseParser, RawResponseMessage
+from aiohttp.http import HttpResponseParser, RawResponseMessage
 from aiohttp.streams import StreamReader
 
 from epochgate.core.events import LegEnd
-from epochgate.shell.leg import Delimiter, Framing, Leg
+from epochgate.core.policy import KIB
+from epochgate.shell.leg import Leg
+from epochgate.shell.parser import PARSE_ERRORS, BodyReader, framing_of, make_parser, read_body
 from epochgate.shell.sockets import find_socket, is_readable, tune_transport
 
-# A reader that is emptied on every read needs no limit of its own: back-pressure is `Leg.pause`.
-_NO_LIMIT = 1 << 30
 # Bodies up to this are copied into one write with their head.
-_ONE_WRITE_BYTES = 64 * 1024
-_SWITCHING_PROTOCOLS = 101
+_ONE_WRITE_BYTES = 64 * KIB
 _FIRST_FINAL_STATUS = 200
-_WITHOUT_BODY = (204, 304)
-# What the parser raises on bytes that are no HTTP, whichever of its callbacks noticed.
-_PARSE_ERRORS = (HttpProcessingError, RuntimeError, ValueError, AssertionError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +30,7 @@ class UpstreamLimits:
     """Seconds (`_s`), bytes (`_bytes`), counts. W2 says why the pool forgets so fast."""
 
     connect_s: float = 3.0
-    header_bytes: int = 64 * 1024
+    header_bytes: int = 64 * KIB
     max_headers: int = 256
     reuse_s: float = 2.0  # a POST never goes out on a connection that idled longer
     pool_s: float = 4.0  # uvicorn and Node close theirs after 5
@@ -51,34 +45,6 @@ class Pool(Protocol):
     def idled(self, connection: LegConnection) -> None: ...
 
     def lost(self, connection: LegConnection) -> None: ...
-
-
-class _Body(StreamReader):
-    """What the parser fed since the last read of the socket.
-
-    The reader that the parser makes notes where each chunk ends, for which nobody asks here: an
-    answer's reader becomes one of these, which keeps nothing but the bytes.
-    """
-
-    __slots__ = ()
-
-    def feed_data(self, data: bytes, size: int = 0) -> bool:
-        self._buffer.append(data)
-        return False
-
-    def begin_http_chunk_receiving(self) -> None:
-        return
-
-    def end_http_chunk_receiving(self) -> None:
-        return
-
-    def take(self) -> bytes:
-        buffer = self._buffer
-        if len(buffer) == 1:
-            return buffer.pop()
-        data = b"".join(buffer)
-        buffer.clear()
-        return data
 
 
 class LegConnection(asyncio.Protocol):
@@ -108,7 +74,7 @@ class LegConnection(asyncio.Protocol):
         self._parser: HttpResponseParser | None = None
         self._has_message = False  # the answer's head came
         self._is_last = True  # and says that nothing follows it on this connection
-        self._body: _Body | None = None
+        self._body: BodyReader | None = None
         self._is_head = False
         self._descriptor: int | None = None  # of a connection on which nothing may come unasked
         self.leg: Leg | None = None
@@ -127,17 +93,8 @@ class LegConnection(asyncio.Protocol):
         self._has_message = False
         self._is_last = True
         self._body = None
-        self._parser = HttpResponseParser(
-            cast(BaseProtocol, self),  # it calls pause_reading and resume_reading of it, nothing else
-            self._loop,
-            _NO_LIMIT,
-            max_line_size=self._limits.header_bytes,
-            max_field_size=self._limits.header_bytes,
-            max_headers=self._limits.max_headers,
-            response_with_body=not is_head,
-            read_until_eof=True,
-            auto_decompress=False,
-        )
+        limits = self._limits
+        self._parser = make_parser(self, self._loop, limits.header_bytes, limits.max_headers, is_head=is_head)
         if body is not None and len(body) > _ONE_WRITE_BYTES:
             self.transport.write(head)
             self.transport.write(body)
@@ -174,7 +131,7 @@ class LegConnection(asyncio.Protocol):
             return
         try:
             messages, is_upgraded, _ = self._parser.feed_data(data)
-        except _PARSE_ERRORS:
+        except PARSE_ERRORS:
             self.transport.abort()  # first, so that nobody is given this connection again
             self._deliver()
             self._fail("protocol")
@@ -205,24 +162,14 @@ class LegConnection(asyncio.Protocol):
         self._is_last = message.should_close
         if self.leg is None:
             return
-        framing = self._framing(message)
+        framing = framing_of(message, is_head=self._is_head)
         if payload.is_eof():
             leg, body = self.leg, payload.read_nowait()
             self._let_go(leg)
             leg.whole(message, framing, body)
         else:
-            payload.__class__ = _Body
-            self._body = cast(_Body, payload)
+            self._body = read_body(payload)
             self.leg.answered(message, framing)
-
-    def _framing(self, message: RawResponseMessage) -> Framing:
-        text = message.headers.get(CONTENT_LENGTH)
-        length = int(text) if text is not None and text.isdecimal() and text.isascii() else None
-        if self._is_head or message.code in _WITHOUT_BODY:
-            return Framing(Delimiter.NOTHING, length)
-        if message.chunked:
-            return Framing(Delimiter.CHUNKS)
-        return Framing(Delimiter.CLOSE if length is None else Delimiter.LENGTH, length)
 
     def _deliver(self) -> None:
         body = self._body
@@ -267,6 +214,6 @@ class LegConnection(asyncio.Protocol):
             return "reset"
         try:
             self._parser.feed_eof()
-        except _PARSE_ERRORS:
+        except PARSE_ERRORS:
             return "truncated"
         return ""  # close-delimited: the end, or a cut that looks like one

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from aiohttp.http import RawResponseMessage
 
@@ -19,6 +19,7 @@ from epochgate.core.http import Headers
 from epochgate.shell.codings import Corrupt, Decoder, decoded_headers, find_decoder
 from epochgate.shell.headers import answer_headers
 from epochgate.shell.locations import Home
+from epochgate.shell.parser import Delimiter, Framing
 
 if TYPE_CHECKING:
     from epochgate.shell.connection import LegConnection
@@ -45,22 +46,6 @@ class LegSink(Protocol):
         `error` is connect, headers_timeout, reset, truncated or protocol; empty when CLEAN, and on
         the BROKEN that only says that a close-delimited body ended.
         """
-
-
-class Delimiter(Enum):
-    """What marks the end of an answer's body."""
-
-    NOTHING = "nothing"  # no body: HEAD, 204, 304
-    LENGTH = "length"
-    CHUNKS = "chunks"
-    CLOSE = "close"
-
-
-class Framing(NamedTuple):
-    """How the upstream framed its answer; `length` is its `Content-Length` if it sent one."""
-
-    delimiter: Delimiter
-    length: int | None = None
 
 
 class LegState(Enum):

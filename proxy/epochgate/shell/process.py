@@ -25,12 +25,13 @@ from epochgate.observe.metrics import Metrics
 from epochgate.observe.observer import Observer
 from epochgate.settings import LogFormat, Settings
 from epochgate.shell.admin import AdminListener
+from epochgate.shell.connection import UpstreamLimits
 from epochgate.shell.downstream import Server, ServerLimits
 from epochgate.shell.gateway import Gateway
 from epochgate.shell.headers import Allowed
 from epochgate.shell.readiness import Readiness
 from epochgate.shell.spawn import Tasks
-from epochgate.shell.upstream import Origin, Upstream, UpstreamLimits
+from epochgate.shell.upstream import Origin, Upstream
 from epochgate.units import Address
 
 STDERR = 2

@@ -15,7 +15,8 @@ from epochgate.core.commands import SendUpstream
 from epochgate.core.events import LegEnd
 from epochgate.core.http import Headers
 from epochgate.shell.exchange import Exchange
-from epochgate.shell.leg import Delimiter, Framing, Leg
+from epochgate.shell.leg import Leg
+from epochgate.shell.parser import Delimiter, Framing
 from epochgate.shell.upstream import Upstream
 
 

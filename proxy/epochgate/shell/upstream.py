@@ -19,11 +19,9 @@ from aiohappyeyeballs.types import AddrInfoType
 from epochgate.core.commands import SendUpstream
 from epochgate.core.events import LegEnd
 from epochgate.shell.connection import LegConnection, UpstreamLimits
-from epochgate.shell.leg import Delimiter, Framing, Leg, LegSink, LegState
+from epochgate.shell.leg import Leg, LegSink
 from epochgate.shell.locations import Home
 from epochgate.shell.spawn import Tasks
-
-__all__ = ["Delimiter", "Framing", "Leg", "LegSink", "LegState", "Origin", "Upstream", "UpstreamLimits"]
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 # A second address is tried beside the first one after this (RFC 8305).
