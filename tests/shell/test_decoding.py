@@ -144,6 +144,25 @@ async def test_a_paused_leg_decodes_nothing_and_goes_on_where_it_stopped() -> No
 
 
 @on_each_loop
+async def test_a_leg_paused_by_the_last_of_its_body_ends_once_it_is_resumed() -> None:
+    total = SLICE_BYTES * 2 + 1
+
+    async def script(upstreams: Upstreams, peer: Peer) -> None:
+        await upstreams.take(peer)
+        await peer.send(sized(gzip.compress(bytes(total))))
+
+    async with serving(script) as server, sending_to(server.port) as upstream:
+        heard = Heard()
+        leg = upstream.send(call(method=b"GET"), heard, is_decoded=True)
+        heard.on_read = leg.pause
+        while len(heard.body) < total:
+            await until(lambda: leg.is_paused)
+            assert heard.end is None
+            leg.resume()
+        assert await heard.wait_end() == CLEAN
+
+
+@on_each_loop
 async def test_a_leg_that_is_closed_while_it_decodes_tells_nothing_more() -> None:
     async def script(upstreams: Upstreams, peer: Peer) -> None:
         while True:

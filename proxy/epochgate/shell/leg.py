@@ -112,7 +112,7 @@ class Leg:
 
     def resume(self) -> None:
         self.is_paused = False
-        if self._decoder is not None and self._decoder.has_more:
+        if self._decoder is not None and (self._decoder.has_more or self._end is not None):
             self._decode_soon()
         elif self._connection is not None:
             self._connection.transport.resume_reading()
