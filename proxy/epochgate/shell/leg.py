@@ -1,8 +1,8 @@
 """One exchange with the upstream, as its owner sees it.
 
 A leg tells its sink at most one answer, then reads, then exactly one end; after `close` or `drain`,
-nothing. One that is to be decoded takes gzip and deflate off its answer (W16): slice by slice, and no
-further than its owner reads. A body that ends inside its coding is broken, however it was framed.
+nothing. One that is to be decoded takes gzip and deflate off its answer (W16). A body that ends inside
+its coding is broken, however it was framed.
 """
 
 from __future__ import annotations
@@ -16,16 +16,14 @@ from aiohttp.http import RawResponseMessage
 from epochgate.core.enums import Enum
 from epochgate.core.events import LegEnd
 from epochgate.core.http import Headers
-from epochgate.shell.codings import Corrupt, Decoder, decoded_headers, find_decoder
+from epochgate.shell.codings import decoded_headers, find_decoder
+from epochgate.shell.decoding import Decoding
 from epochgate.shell.headers import answer_headers
 from epochgate.shell.locations import Home
 from epochgate.shell.parser import Delimiter, Framing
 
 if TYPE_CHECKING:
     from epochgate.shell.connection import LegConnection
-
-
-_SLICES_AT_ONCE = 16  # then others have a turn
 
 
 class LegSink(Protocol):
@@ -61,14 +59,12 @@ class Leg:
     __slots__ = (
         "_connecting",
         "_connection",
-        "_decoder",
-        "_end",
         "_home",
         "_is_decoded",
         "_loop",
-        "_more",
         "_sink",
         "_timer",
+        "decoding",
         "framing",
         "is_paused",
         "number",
@@ -89,14 +85,12 @@ class Leg:
         self.origin: bytes | None = None  # of the page that asked, if its owner wants to know
         self.state = LegState.CONNECTING
         self.framing: Framing | None = None
+        self.decoding: Decoding | None = None
         self.is_paused = False
         self._sink: LegSink | None = sink
         self._loop = loop
         self._home = home
         self._is_decoded = is_decoded
-        self._decoder: Decoder | None = None
-        self._more: asyncio.Handle | None = None  # decoding goes on
-        self._end: tuple[LegEnd, str] | None = None  # told when all is decoded
         self._connection: LegConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -112,8 +106,8 @@ class Leg:
 
     def resume(self) -> None:
         self.is_paused = False
-        if self._decoder is not None and (self._decoder.has_more or self._end is not None):
-            self._decode_soon()
+        if self.decoding is not None and self.decoding.is_due:
+            self.decoding.go_on()
         elif self._connection is not None:
             self._connection.transport.resume_reading()
 
@@ -122,15 +116,14 @@ class Leg:
         self._sink = None
         if self._connecting is not None:
             self._connecting.cancel()
-        if self._connection is not None:
-            self._connection.abandon()
+        self.abandon()
         self.over()
 
     def drain(self, seconds: float = 1.0) -> None:
         """Read the rest into the void for at most `seconds`, then close (W7)."""
         self._sink = None
-        self._decoder = None
-        if self._end is not None:
+        decoding, self.decoding = self.decoding, None
+        if decoding is not None and decoding.has_ended:
             self.over()
         if self.state is LegState.OVER:
             return
@@ -158,8 +151,9 @@ class Leg:
         self._clear_timer()
         headers = self._headers(message)
         if self._is_decoded and framing.delimiter is not Delimiter.NOTHING:
-            self._decoder = find_decoder(headers)
-            if self._decoder is not None:
+            decoder = find_decoder(headers)
+            if decoder is not None:
+                self.decoding = Decoding(self, decoder, self._loop)
                 headers = decoded_headers(headers)
         self._sink.leg_answered(self.number, message.code, headers, _reason(message))
 
@@ -178,24 +172,21 @@ class Leg:
             sink.leg_whole(self.number, message.code, headers, _reason(message), body)
 
     def read(self, data: bytes) -> None:
-        if self._decoder is not None:
-            self._decoder.feed(data)
-            if self._more is None:
-                self._decode()
+        if self.decoding is not None:
+            self.decoding.read(data)
         elif self._sink is not None:
             self._sink.leg_read(self.number, data)
 
     def ended(self, end: LegEnd, error: str = "") -> None:
+        """The answer ended, and with it what the connection has of the leg."""
+        if self.decoding is not None:
+            self.decoding.ended(end, error)
+        else:
+            self.finish(end, error)
+
+    def finish(self, end: LegEnd, error: str) -> None:
         """Tell the sink the end, unless it closed or drained the leg."""
-        sink, decoder = self._sink, self._decoder
-        if sink is not None and decoder is not None:
-            if decoder.has_more:
-                self._end = (end, error)
-                self._hold_socket(is_held=False)
-                self._connection = None
-                return
-            if not decoder.is_whole and not error:
-                end, error = LegEnd.BROKEN, "truncated"
+        sink = self._sink
         self.over()
         if sink is not None:
             sink.leg_ended(self.number, end, error)
@@ -205,46 +196,19 @@ class Leg:
         self._sink = None
         self._connection = None
         self._connecting = None
-        self._decoder = None
-        self._end = None
+        self.decoding = None
         self._clear_timer()
 
-    # decoding
+    def _headers(self, message: RawResponseMessage) -> Headers:
+        return answer_headers(message.raw_headers, self._home.localised)
 
-    def _decode_soon(self) -> None:
-        if self._more is None:
-            self._more = self._loop.call_soon(self._decode)
+    # what its decoding calls
 
-    def _decode(self) -> None:
-        """Tell what can be decoded, while the owner reads; the socket is not read meanwhile."""
-        self._more = None
-        decoder, connection = self._decoder, self._connection
-        if decoder is None:
-            return
-        try:
-            for _ in range(_SLICES_AT_ONCE):
-                if self.is_paused or self._sink is None or not decoder.has_more:
-                    break
-                data = decoder.take()
-                if data:
-                    self._sink.leg_read(self.number, data)
-        except Corrupt:
-            if connection is not None:
-                connection.abandon()
-            decoder.has_more = False
-            self.ended(LegEnd.BROKEN, "protocol")
-            return
-        if self._decoder is None or self.is_paused:
-            return
-        if decoder.has_more:
-            self._hold_socket(is_held=True)
-            self._decode_soon()
-        elif self._end is not None:
-            self.ended(*self._end)
-        else:
-            self._hold_socket(is_held=False)
+    def tell(self, data: bytes) -> None:
+        if self._sink is not None:
+            self._sink.leg_read(self.number, data)
 
-    def _hold_socket(self, *, is_held: bool) -> None:
+    def hold_socket(self, *, is_held: bool) -> None:
         """Let nothing come that could not be decoded yet."""
         if self._connection is None or self._connection.transport.is_closing():
             return
@@ -253,13 +217,21 @@ class Leg:
         else:
             self._connection.transport.resume_reading()
 
-    def _headers(self, message: RawResponseMessage) -> Headers:
-        return answer_headers(message.raw_headers, self._home.localised)
+    def part(self) -> None:
+        """The connection has all of the answer out and goes on without the leg."""
+        self.hold_socket(is_held=False)
+        self._connection = None
 
-    def _give_up(self) -> None:
+    def abandon(self) -> None:
+        """Drop the connection, if it still carries the leg."""
         if self._connection is not None:
             self._connection.abandon()
-        self.ended(LegEnd.SILENT, "headers_timeout")
+
+    # the limits of time
+
+    def _give_up(self) -> None:
+        self.abandon()
+        self.finish(LegEnd.SILENT, "headers_timeout")
 
     def _set_timer(self, seconds: float, action: Callable[[], None]) -> None:
         self._clear_timer()
