@@ -6,7 +6,6 @@ the middle of a write) waits its turn.
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, assert_never
 
 from epochgate.core import commands as do
@@ -28,34 +27,32 @@ from epochgate.core.events import (
 from epochgate.core.http import Headers
 from epochgate.core.session import Session
 from epochgate.observe.logs import session_hash
-from epochgate.shell.browsers import Browsers
+from epochgate.shell.accesslog import Verdicts
 from epochgate.shell.exchange import Exchange
+from epochgate.shell.exchanges import Exchanges
 from epochgate.shell.leg import Leg
+from epochgate.shell.timer import Timer
 from epochgate.state.store import Outcome
 
 if TYPE_CHECKING:
     from epochgate.shell.gateway import Gateway
-
-_SOON_S = 0.001  # a timer that fires this much early finds nothing due and is set again
 
 
 class Driver:
     """One session with its open exchanges, legs and timer. Owner of its exchanges, sink of its legs."""
 
     __slots__ = (
-        "_browsers",
         "_events",
         "_exchanges",
         "_gateway",
         "_is_busy",
         "_legs",
         "_timer",
-        "_timer_at",
         "core",
         "host",
         "key",
         "label",
-        "told",
+        "verdicts",
     )
 
     def __init__(self, gateway: Gateway, core: Session, host: bytes | None) -> None:
@@ -63,15 +60,13 @@ class Driver:
         self.host = host
         self.key: tuple[bytes, bytes] | None = None
         self.label = ""
-        self.told: dict[int, list[str]] = {}  # exchange -> what its log line tells
+        self.verdicts = Verdicts()
         self._gateway = gateway
-        self._browsers: Browsers | None = None  # as soon as a request has an Origin
         self._events: list[Event] = []
         self._is_busy = False
-        self._exchanges: dict[int, Exchange] = {}
+        self._exchanges = Exchanges()
         self._legs: dict[int, Leg] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = 0.0
+        self._timer = Timer(gateway.loop, self._ring)
 
     def __repr__(self) -> str:
         return f"<Driver {self.label or 'opening'} {self.core!r}>"
@@ -79,16 +74,13 @@ class Driver:
     def admit(self, exchange: Exchange, event: Event, origin: bytes | None = None) -> None:
         """Take a client's request; the core answers it in its own time."""
         exchange.origin = origin
-        self.told[exchange.id] = []
+        self.verdicts.begin(exchange.id)
         self.take(exchange)
         self.feed(event)
 
     def take(self, exchange: Exchange) -> None:
         """The exchange is this session's: what its client does is told to the core."""
-        if exchange.origin is not None:
-            self._browsers = self._browsers or Browsers()
-        self._exchanges[exchange.id] = exchange
-        exchange.owner = self
+        self._exchanges.take(exchange, self)
 
     def feed(self, event: Event) -> None:
         """Take an event and everything that follows from it."""
@@ -113,9 +105,7 @@ class Driver:
     def _break_off(self) -> None:
         """The core failed: nothing it holds can be trusted. Cut every client rather than let one wait
         or be answered wrongly; the session is unknown from now on."""
-        for exchange in tuple(self._exchanges.values()):
-            exchange.abort()
-        self._exchanges.clear()
+        self._exchanges.abort_all()
         self._forget()
 
     @property
@@ -125,8 +115,7 @@ class Driver:
 
     def close(self) -> None:
         """Break everything off; the core is not asked."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
         for leg in self._legs.values():
             leg.close()
         self._legs.clear()
@@ -176,8 +165,9 @@ class Driver:
         self.feed(LegCompleted(leg, status, headers, body, reason))
 
     def _note(self, leg: Leg | None, headers: Headers) -> None:
-        if self._browsers is not None and leg is not None and leg.origin is not None:
-            self._browsers.told(leg.origin, headers)
+        browsers = self._exchanges.browsers
+        if browsers is not None and leg is not None and leg.origin is not None:
+            browsers.told(leg.origin, headers)
 
     def leg_ended(self, leg: int, end: LegEnd, error: str) -> None:
         self._legs.pop(leg, None)
@@ -189,48 +179,18 @@ class Driver:
     def _perform(self, step: do.Step) -> None:
         match step:
             case do.SendUpstream():
-                leg = self._gateway.upstream.send(step, self, self.host, is_decoded=True)
-                self._legs[step.leg] = leg
-                if self._browsers is not None:
-                    leg.origin = http.find(step.headers, http.ORIGIN)
-            case do.Respond():
-                exchange = self._exchanges.pop(step.exchange, None)
-                if exchange is not None:
-                    headers = self._allowed(exchange, step.headers)
-                    exchange.respond(step.status, headers, step.body, step.reason)
-            case do.Write():
-                exchange = self._exchanges.get(step.exchange)
-                if exchange is not None:
-                    exchange.write(step.data)
+                self._send(step)
+            case do.PauseLeg() | do.ResumeLeg() | do.CloseLeg() | do.DrainLeg():
+                self._steer(step)
+            case do.Respond() | do.OpenAnswer() | do.Write() | do.EndAnswer() | do.AbortAnswer() | do.Probe():
+                self._exchanges.perform(step)
             case do.Relayed() | do.Dropped() | do.HealBegun() | do.Discarded() | do.Drifted():
                 self._gateway.observer.saw(self.label, step)
             case do.Counted() | do.UpstreamFailed():
                 self._gateway.observer.saw(self.label, step)
             case do.Judged() | do.Reissued() | do.HealEnded():
-                self._tell(step)
-            case do.OpenAnswer():
-                self._open(step)
-            case do.Probe():
-                if step.exchange in self._exchanges:
-                    self._exchanges[step.exchange].probe = step.probe
-            case do.EndAnswer():
-                exchange = self._exchanges.pop(step.exchange, None)
-                if exchange is not None:
-                    exchange.end(step.data)
-            case do.AbortAnswer():
-                exchange = self._exchanges.pop(step.exchange, None)
-                if exchange is not None:
-                    exchange.abort()
-            case do.PauseLeg():
-                if step.leg in self._legs:
-                    self._legs[step.leg].pause()
-            case do.ResumeLeg():
-                if step.leg in self._legs:
-                    self._legs[step.leg].resume()
-            case do.CloseLeg():
-                self._drop(step.leg, is_drained=False)
-            case do.DrainLeg():
-                self._drop(step.leg, is_drained=True)
+                self._gateway.observer.saw(self.label, step)
+                self.verdicts.add(step)
             case do.Persist():
                 self._persist(step)
             case do.Register():
@@ -243,26 +203,29 @@ class Driver:
             case _:
                 assert_never(step)
 
-    def _open(self, step: do.OpenAnswer) -> None:
-        exchange = self._exchanges.get(step.exchange)
-        if exchange is None:
-            return
-        exchange.probe = step.probe
-        exchange.open(step.status, self._allowed(exchange, step.headers), step.reason)
+    def _send(self, step: do.SendUpstream) -> None:
+        leg = self._gateway.upstream.send(step, self, self.host, is_decoded=True)
+        self._legs[step.leg] = leg
+        if self._exchanges.browsers is not None:
+            leg.origin = http.find(step.headers, http.ORIGIN)
 
-    def _allowed(self, exchange: Exchange, headers: Headers) -> Headers:
-        if exchange.origin is None or self._browsers is None:
-            return headers
-        return self._browsers.allowed(exchange.origin, headers)
-
-    def _drop(self, number: int, *, is_drained: bool) -> None:
-        leg = self._legs.pop(number, None)
+    def _steer(self, step: do.PauseLeg | do.ResumeLeg | do.CloseLeg | do.DrainLeg) -> None:
+        leg = self._legs.get(step.leg)
         if leg is None:
             return
-        if is_drained:
-            leg.drain()
-        else:
-            leg.close()
+        match step:
+            case do.PauseLeg():
+                leg.pause()
+            case do.ResumeLeg():
+                leg.resume()
+            case do.CloseLeg():
+                del self._legs[step.leg]
+                leg.close()
+            case do.DrainLeg():
+                del self._legs[step.leg]
+                leg.drain()
+            case _:
+                assert_never(step)
 
     def _persist(self, step: do.Persist) -> None:
         def done(outcome: Outcome) -> None:
@@ -271,46 +234,18 @@ class Driver:
 
         self._gateway.store.persist(step.record, done)
 
-    def _tell(self, step: do.Judged | do.Reissued | do.HealEnded) -> None:
-        self._gateway.observer.saw(self.label, step)
-        match step:
-            case do.Judged():
-                text = f"{step.verdict} {step.reason}"
-            case do.Reissued():
-                text = f"re-issue {step.outcome} {step.reason}"
-            case do.HealEnded():
-                text = f"heal {step.outcome} {step.trigger}"
-                for lines in self.told.values():
-                    lines.append(text)
-                return
-            case _:
-                assert_never(step)
-        if step.exchange is not None and step.exchange in self.told:
-            self.told[step.exchange].append(text)
+    def _forget(self) -> None:
+        self.close()
+        self._gateway.forget(self)
 
     # --- time -----------------------------------------------------------------------------------
 
     def _set_timer(self) -> None:
-        if not self.core.has_new_deadline:
-            return
-        at = self.core.next_deadline()
-        if at is None:
-            return
-        if self._timer is not None:
-            if self._timer_at <= at + _SOON_S:
-                return
-            self._timer.cancel()
-        self._timer_at = at
-        self._timer = self._gateway.loop.call_at(at, self._ring)
+        if self.core.has_new_deadline:
+            at = self.core.next_deadline()
+            if at is not None:
+                self._timer.set(at)
 
     def _ring(self) -> None:
-        self._timer = None
         self.core.timers.has_new = True
         self.feed(DeadlineReached())
-
-    def _forget(self) -> None:
-        self.close()
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._gateway.forget(self)

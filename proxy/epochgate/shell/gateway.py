@@ -27,9 +27,9 @@ from epochgate.core.journal import Budget
 from epochgate.core.jsonrpc import Body, read_body
 from epochgate.core.session import Session
 from epochgate.core.stream import Stream
-from epochgate.observe.logs import shown_id
 from epochgate.observe.observer import Observer
 from epochgate.settings import Settings, UnknownSessions
+from epochgate.shell.accesslog import ids_of
 from epochgate.shell.driver import Driver
 from epochgate.shell.entropy import Entropy
 from epochgate.shell.exchange import Exchange
@@ -43,7 +43,6 @@ _TEXT: Headers = ((b"Content-Type", b"text/plain; charset=utf-8"),)
 _SESSION_NOT_FOUND = b"session not found"
 _TOO_MANY_SESSIONS = b"the proxy holds as many sessions as it may"
 _MAX_SHARED_PAIRS = 4096  # what clients have in common is far less
-_MAX_SHOWN_IDS = 8  # of a batch, in its log line
 _MAX_HEADS = 64  # heads of clients that are at work, to be found again
 _RETRY_AFTER: Headers = ((b"Retry-After", b"5"),)
 
@@ -69,23 +68,13 @@ class _Way:
         """The class, the session's label and the verdicts for the log line of an exchange that is over."""
         if self.driver is None:
             return self.traffic, "", []
-        told = self.driver.told.pop(exchange, [])
+        told = self.driver.verdicts.take(exchange)
         if not self.driver.label:  # an `initialize` that opened no session
             return TrafficClass.PLAIN, "", told
         return self.traffic, self.driver.label, told
 
     def ids(self) -> dict[str, list[str]]:
-        """The ids of the requests, and the stamps that stood for them in each of their runs (W16)."""
-        if self.stream is None:
-            return {}
-        runs = [self.stream]
-        while (successor := runs[-1].successor) is not None:
-            runs.append(successor)
-        stamps = [owed.stamp for run in runs for owed in run.owed if owed.is_stamped]
-        return {
-            "ids": [shown_id(owed.id) for owed in self.stream.owed[:_MAX_SHOWN_IDS]],
-            "stamps": [shown_id(stamp) for stamp in stamps[:_MAX_SHOWN_IDS]],
-        }
+        return {} if self.stream is None else ids_of(self.stream)
 
 
 class Gateway:
