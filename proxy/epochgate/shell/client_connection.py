@@ -12,6 +12,7 @@ from aiohttp.http import HttpProcessingError, RawRequestMessage
 from aiohttp.http_exceptions import LineTooLong
 from aiohttp.streams import StreamReader
 
+from epochgate.core.delivery import TEXT_HEADERS
 from epochgate.shell.exchange import Exchange
 from epochgate.shell.sockets import is_peer_reading, tune_transport
 
@@ -93,7 +94,7 @@ class Connection(web.RequestHandler):
             is_keep_alive=False,
         )
         text = status.phrase.encode() + b"\n"
-        exchange.respond(status, ((b"Content-Type", b"text/plain; charset=utf-8"),), text)
+        exchange.respond(status, TEXT_HEADERS, text)
         return exchange
 
     def break_off(self) -> None:

@@ -194,7 +194,7 @@ class Driver:
             case do.Persist():
                 self._persist(step)
             case do.Register():
-                self._gateway.register(self, step.visible_id)
+                self._gateway.sessions.register(self, step.visible_id)
                 self.label = session_hash(step.visible_id)
             case do.Adopt():
                 self._gateway.adopt(step.session, self, self._exchanges.pop(step.exchange, None))
@@ -236,15 +236,13 @@ class Driver:
 
     def _forget(self) -> None:
         self.close()
-        self._gateway.forget(self)
+        self._gateway.sessions.forget(self)
 
     # --- time -----------------------------------------------------------------------------------
 
     def _set_timer(self) -> None:
-        if self.core.has_new_deadline:
-            at = self.core.next_deadline()
-            if at is not None:
-                self._timer.set(at)
+        if self.core.has_new_deadline and (at := self.core.next_deadline()) is not None:
+            self._timer.set(at)
 
     def _ring(self) -> None:
         self.core.timers.has_new = True

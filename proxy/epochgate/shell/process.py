@@ -148,23 +148,23 @@ class Process:
     async def drain(self) -> int:
         """Go away in the order of W10; returns the exit code."""
         until = self._loop.time() + self._settings.drain
-        self._log.info("draining", seconds=self._settings.drain, sessions=self._gateway.sessions)
+        self._log.info("draining", seconds=self._settings.drain, sessions=len(self._gateway.sessions))
         self._readiness.begin_drain()
         self._server.begin_drain()
         if self._settings.health is not None or self._server.connections:
             await self._wait_over(self._settings.drain_delay)
         self._server.close_listener()
-        self._gateway.begin_drain(until)
+        self._gateway.sessions.begin_drain(until)
         self._server.close_idle()
         self._tasks.spawn(self._tell_drained(), "drained")
         await self._wait_over(max(0.0, until - self._loop.time()) + _LAST_WORDS_S)
-        self._log.info("stopped", is_forced=self._is_forced, sessions=self._gateway.sessions)
+        self._log.info("stopped", is_forced=self._is_forced, sessions=len(self._gateway.sessions))
         return EXIT_FORCED if self._is_forced else EXIT_CLEAN
 
     async def close(self) -> None:
         """Close what is open. What still runs is broken off."""
         await self._server.close()
-        self._gateway.close()
+        self._gateway.sessions.close()
         await self._upstream.close()
         await self._tasks.close()
         for listener in self._probed.values():

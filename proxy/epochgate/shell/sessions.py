@@ -1,0 +1,103 @@
+"""The sessions that the proxy holds, in the order of their use, and who makes room for whom (G8).
+
+There are at most `max_sessions`. One that is being opened counts as if it were there already, so that it
+finds a place when its answer comes; the session unused for longest makes it. One in use never does.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+
+from epochgate.core.events import DrainBegun, Evicted
+from epochgate.shell.driver import Driver
+
+Key = tuple[bytes, bytes]
+
+
+class Sessions:
+    """Those with an id by place and id; those that have none yet; those that are leaving."""
+
+    def __init__(self, max_sessions: int) -> None:
+        self._max_sessions = max_sessions
+        self._known: OrderedDict[Key, Driver] = OrderedDict()  # used last: last
+        self._opening: set[Driver] = set()
+        self._leaving: set[Driver] = set()  # evicted, until the server has heard of it
+        self._drain_until: float | None = None
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._known
+
+    def find(self, key: Key) -> Driver | None:
+        return self._known.get(key)
+
+    def use(self, key: Key) -> None:
+        """Its client asks something of it."""
+        self._known.move_to_end(key)
+
+    def populations(self) -> Counter[tuple[str, ...]]:
+        """How many sessions and streams are in which state, as `Metrics.watch_populations` wants it."""
+        counted: Counter[tuple[str, ...]] = Counter()
+        for driver in (*self._known.values(), *self._opening):
+            counted["sessions", driver.core.state.value] += 1
+            for stream in driver.core.streams.values():
+                counted["streams", stream.kind.value, stream.up.value] += 1
+        return counted
+
+    def has_room(self) -> bool:
+        """Whether each session that is being opened, and one more, will find a place."""
+        wanted = len(self._known) + len(self._opening) + 1 - self._max_sessions
+        return wanted <= 0 or sum(1 for _ in itertools.islice(self._unused(), wanted)) == wanted
+
+    def begin(self, driver: Driver) -> None:
+        """A request went up that may open this session."""
+        self._opening.add(driver)
+
+    def register(self, driver: Driver, visible_id: bytes) -> None:
+        """The session has an id: requests that name it are its own from now on."""
+        self._opening.discard(driver)
+        self._make_room()
+        driver.key = (place(driver.host, driver.core.target), visible_id)
+        self._known[driver.key] = driver
+        if self._drain_until is not None:
+            driver.feed(DrainBegun(self._drain_until))
+
+    def forget(self, driver: Driver) -> None:
+        self._opening.discard(driver)
+        self._leaving.discard(driver)
+        if driver.key is not None and self._known.get(driver.key) is driver:
+            del self._known[driver.key]
+
+    def begin_drain(self, until: float) -> None:
+        """Owed answers have until `until` (loop time); idle streams end now (W10)."""
+        self._drain_until = until
+        for driver in tuple(self._known.values()):
+            driver.feed(DrainBegun(until))
+
+    def close(self) -> None:
+        """Break off what is left."""
+        for driver in (*self._known.values(), *self._opening, *self._leaving):
+            driver.close()
+
+    def _make_room(self) -> None:
+        while len(self._known) >= self._max_sessions:
+            driver = next(self._unused(), None)
+            if driver is None or driver.key is None:
+                return  # it was in use again before the new one was there
+            del self._known[driver.key]
+            self._leaving.add(driver)
+            driver.feed(Evicted())
+
+    def _unused(self) -> Iterator[Driver]:
+        """Sessions that may make room, the one used longest ago first."""
+        return (driver for driver in self._known.values() if driver.is_unused)
+
+
+def place(host: bytes | None, target: bytes) -> bytes:
+    """Where a session lives: the authority that the server is told, if not its own, and the path (W16)."""
+    path = target.partition(b"?")[0]
+    return path if host is None else host.lower() + path
