@@ -134,7 +134,8 @@ class Limits(BaseSettings):
         "431; from the server: a failed request", least=16)
     max_sessions: int = _count(
         10_000, "as many as the Python SDK's server keeps",
-        "the one unused for longest is ended; if all are in use: 503 with Retry-After", least=1)
+        "the one unused for longest is ended; if all are in use: 503 with Retry-After, "
+        "to an `initialize` within a session a JSON-RPC error", least=1)
     max_streams: int = _count(
         _DEFAULT.max_streams, "calls one client has open at a time",
         "a further request gets a JSON-RPC error", least=1)

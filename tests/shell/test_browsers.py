@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from epochgate.core.http import Headers
 from epochgate.shell.browsers import MAX_ORIGINS, Browsers
-from tests.support.client import Answer, Client, call
+from tests.support.client import Answer, Client, call, initialize
 from tests.support.proxy import guarding
 from tests.support.server import Epochs, Ids, Leg, McpServer, serving
 
@@ -141,6 +141,25 @@ async def test_an_answer_that_is_under_way_tells_already() -> None:
         await (await client.post(call(), page(1))).next_event()
         odd = await client.get("1", page(1))
         assert (odd.status, allowed(odd)) == (400, PAGES[0])
+
+
+async def test_so_does_an_error_of_which_the_core_knows_nothing() -> None:
+    async def endless(leg: Leg) -> None:
+        await leg.open(*lines_of(leg))
+        await leg.progress(1)
+        await leg.peer.wait_gone()
+
+    server = McpServer(endless)
+    async with (
+        serving(server),
+        guarding(server.port, max_sessions="1") as proxy,
+        Client(proxy.port) as client,
+    ):
+        await client.open()
+        await (await client.post(call(), page(1))).next_event()
+        refused = await client.post(initialize(), page(1))
+        assert (await refused.json())["error"]["code"] == -32052
+        assert (allowed(refused), refused.header("vary")) == (PAGES[0], "Origin")
 
 
 async def test_what_the_proxy_says_outside_a_session_has_no_such_lines() -> None:

@@ -43,12 +43,12 @@ class Driver:
 
     __slots__ = (
         "_events",
-        "_exchanges",
         "_gateway",
         "_is_busy",
         "_legs",
         "_timer",
         "core",
+        "exchanges",
         "host",
         "key",
         "label",
@@ -64,23 +64,22 @@ class Driver:
         self._gateway = gateway
         self._events: list[Event] = []
         self._is_busy = False
-        self._exchanges = Exchanges()
+        self.exchanges = Exchanges()
         self._legs: dict[int, Leg] = {}
         self._timer = Timer(gateway.loop, self._ring)
 
     def __repr__(self) -> str:
         return f"<Driver {self.label or 'opening'} {self.core!r}>"
 
-    def admit(self, exchange: Exchange, event: Event, origin: bytes | None = None) -> None:
+    def admit(self, exchange: Exchange, event: Event) -> None:
         """Take a client's request; the core answers it in its own time."""
-        exchange.origin = origin
         self.verdicts.begin(exchange.id)
         self.take(exchange)
         self.feed(event)
 
     def take(self, exchange: Exchange) -> None:
         """The exchange is this session's: what its client does is told to the core."""
-        self._exchanges.take(exchange, self)
+        self.exchanges.take(exchange, self)
 
     def feed(self, event: Event) -> None:
         """Take an event and everything that follows from it."""
@@ -105,13 +104,13 @@ class Driver:
     def _break_off(self) -> None:
         """The core failed: nothing it holds can be trusted. Cut every client rather than let one wait
         or be answered wrongly; the session is unknown from now on."""
-        self._exchanges.abort_all()
+        self.exchanges.abort_all()
         self._forget()
 
     @property
     def is_unused(self) -> bool:
         """Whether the session may make room for another."""
-        return not self._legs and not self._exchanges and not self._events and ending.is_unused(self.core)
+        return not self._legs and not self.exchanges and not self._events and ending.is_unused(self.core)
 
     def close(self) -> None:
         """Break everything off; the core is not asked."""
@@ -123,7 +122,7 @@ class Driver:
     # --- ExchangeOwner --------------------------------------------------------------------------
 
     def client_left(self, exchange: int) -> None:
-        self._exchanges.pop(exchange, None)
+        self.exchanges.pop(exchange, None)
         self.feed(ClientLeft(exchange))
 
     def client_stalled(self, exchange: int) -> None:
@@ -146,7 +145,7 @@ class Driver:
         try:
             for step in self.core.read(leg, data, self._gateway.loop.time()):
                 if type(step) is do.Write:
-                    exchange = self._exchanges.get(step.exchange)
+                    exchange = self.exchanges.get(step.exchange)
                     if exchange is not None:
                         exchange.write(step.data)
                 elif type(step) is do.Relayed:
@@ -165,7 +164,7 @@ class Driver:
         self.feed(LegCompleted(leg, status, headers, body, reason))
 
     def _note(self, leg: Leg | None, headers: Headers) -> None:
-        browsers = self._exchanges.browsers
+        browsers = self.exchanges.browsers
         if browsers is not None and leg is not None and leg.origin is not None:
             browsers.told(leg.origin, headers)
 
@@ -183,7 +182,7 @@ class Driver:
             case do.PauseLeg() | do.ResumeLeg() | do.CloseLeg() | do.DrainLeg():
                 self._steer(step)
             case do.Respond() | do.OpenAnswer() | do.Write() | do.EndAnswer() | do.AbortAnswer() | do.Probe():
-                self._exchanges.perform(step)
+                self.exchanges.perform(step)
             case do.Relayed() | do.Dropped() | do.HealBegun() | do.Discarded() | do.Drifted():
                 self._gateway.observer.saw(self.label, step)
             case do.Counted() | do.UpstreamFailed():
@@ -197,7 +196,7 @@ class Driver:
                 self._gateway.sessions.register(self, step.visible_id)
                 self.label = session_hash(step.visible_id)
             case do.Adopt():
-                self._gateway.adopt(step.session, self, self._exchanges.pop(step.exchange, None))
+                self._gateway.adopt(step.session, self, self.exchanges.pop(step.exchange, None))
             case do.Forget():
                 self._forget()
             case _:
@@ -206,7 +205,7 @@ class Driver:
     def _send(self, step: do.SendUpstream) -> None:
         leg = self._gateway.upstream.send(step, self, self.host, is_decoded=True)
         self._legs[step.leg] = leg
-        if self._exchanges.browsers is not None:
+        if self.exchanges.browsers is not None:
             leg.origin = http.find(step.headers, http.ORIGIN)
 
     def _steer(self, step: do.PauseLeg | do.ResumeLeg | do.CloseLeg | do.DrainLeg) -> None:

@@ -7,13 +7,14 @@ import itertools
 import time
 
 from epochgate.core import http
-from epochgate.core.commands import UpstreamFailed
-from epochgate.core.delivery import TEXT_HEADERS
+from epochgate.core.commands import Respond, UpstreamFailed
+from epochgate.core.delivery import JSON_HEADERS, TEXT_HEADERS
 from epochgate.core.era import Intake, TrafficClass, classify, method_label
+from epochgate.core.errors import LIMIT_REACHED
 from epochgate.core.events import Adopted, DeleteArrived, Event, GetArrived, PostArrived, RequestHead
 from epochgate.core.http import Headers
 from epochgate.core.journal import Budget
-from epochgate.core.jsonrpc import Body, read_body
+from epochgate.core.jsonrpc import Body, error_response, read_body
 from epochgate.core.session import Session
 from epochgate.core.stream import Stream
 from epochgate.observe.observer import Observer
@@ -124,7 +125,7 @@ class Gateway:
         match intake:
             case Intake.IN_SESSION if driver is not None and key is not None:
                 self.sessions.use(key)
-                self._admit(exchange, headers, body, driver)
+                self._take(exchange, headers, body, driver)
                 stream = None if body is None else driver.core.exchanges.get(exchange.id)
                 return _Way(TrafficClass.SESSION, driver, stream=stream)
             case Intake.OPENING if not self.sessions.has_room():
@@ -174,12 +175,24 @@ class Gateway:
         self.sessions.begin(driver)
         return driver
 
+    def _take(self, exchange: Exchange, headers: Headers, body: Body | None, driver: Driver) -> None:
+        """A request of a session; an `initialize` in it may open another, for which there must be room."""
+        if body is not None and _asks_anew(body):
+            if not self.sessions.has_room():
+                exchange.origin = http.find(headers, http.ORIGIN)
+                driver.take(exchange)
+                driver.exchanges.perform(_no_room(exchange.id, body, driver.core.current.number))
+                return
+            self.sessions.reopens(driver)
+        self._admit(exchange, headers, body, driver)
+
     def _admit(self, exchange: Exchange, headers: Headers, body: Body | None, driver: Driver) -> None:
         is_held = exchange.method != b"POST" or driver.key is None
         head = self._heads.head(exchange, headers, is_held=is_held)
         event = _event(exchange, head, body)
         exchange.let_go()
-        driver.admit(exchange, event, http.find(headers, http.ORIGIN))
+        exchange.origin = http.find(headers, http.ORIGIN)
+        driver.admit(exchange, event)
 
     async def drained(self) -> None:
         """Return when no exchange is open any more."""
@@ -190,6 +203,19 @@ class Gateway:
         if session_id is None:
             return None
         return place(self._heads.host(exchange), exchange.target), session_id
+
+
+def _asks_anew(body: Body) -> bool:
+    return "initialize" in [request.method for request in body.requests]
+
+
+def _no_room(exchange: int, body: Body, generation: int) -> Respond:
+    """200 and a JSON-RPC error: within a session some clients lose everything on a 5xx (W4)."""
+    text = f"epochgate: {_TOO_MANY_SESSIONS.decode()}"
+    data = {"reason": "max_sessions", "generation": generation}
+    errors = [error_response(one.id or b"null", LIMIT_REACHED, text, data) for one in body.requests]
+    answer = b"[" + b",".join(errors) + b"]" if body.is_batch else errors[0]
+    return Respond(exchange, 200, JSON_HEADERS, answer)
 
 
 def _event(exchange: Exchange, head: RequestHead, body: Body | None) -> Event:

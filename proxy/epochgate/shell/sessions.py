@@ -1,7 +1,7 @@
 """The sessions that the proxy holds, in the order of their use, and who makes room for whom (G8).
 
-There are at most `max_sessions`. One that is being opened counts as if it were there already, so that it
-finds a place when its answer comes; the session unused for longest makes it. One in use never does.
+There are at most `max_sessions`. One that may be opened by an answer under way counts as if it were there
+already, so that it finds a place then; the session unused for longest makes it. One in use never does.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator
 
 from epochgate.core.events import DrainBegun, Evicted
+from epochgate.core.opening import Opening
 from epochgate.shell.driver import Driver
 
 Key = tuple[bytes, bytes]
@@ -23,6 +24,7 @@ class Sessions:
         self._max_sessions = max_sessions
         self._known: OrderedDict[Key, Driver] = OrderedDict()  # used last: last
         self._opening: set[Driver] = set()
+        self._reopening: set[Driver] = set()  # sent an `initialize` again, which may open another
         self._leaving: set[Driver] = set()  # evicted, until the server has heard of it
         self._drain_until: float | None = None
 
@@ -49,13 +51,18 @@ class Sessions:
         return counted
 
     def has_room(self) -> bool:
-        """Whether each session that is being opened, and one more, will find a place."""
-        wanted = len(self._known) + len(self._opening) + 1 - self._max_sessions
+        """Whether each session that may be opened by what is under way, and one more, will find a place."""
+        coming = len(self._opening) + self._count_reopenings() + 1
+        wanted = len(self._known) + coming - self._max_sessions
         return wanted <= 0 or sum(1 for _ in itertools.islice(self._unused(), wanted)) == wanted
 
     def begin(self, driver: Driver) -> None:
         """A request went up that may open this session."""
         self._opening.add(driver)
+
+    def reopens(self, driver: Driver) -> None:
+        """The client of this session negotiates anew: the answer may open another one."""
+        self._reopening.add(driver)
 
     def register(self, driver: Driver, visible_id: bytes) -> None:
         """The session has an id: requests that name it are its own from now on."""
@@ -69,6 +76,7 @@ class Sessions:
     def forget(self, driver: Driver) -> None:
         self._opening.discard(driver)
         self._leaving.discard(driver)
+        self._reopening.discard(driver)
         if driver.key is not None and self._known.get(driver.key) is driver:
             del self._known[driver.key]
 
@@ -83,6 +91,11 @@ class Sessions:
         for driver in (*self._known.values(), *self._opening, *self._leaving):
             driver.close()
 
+    def _count_reopenings(self) -> int:
+        counts = {driver: _reopenings(driver) for driver in self._reopening}
+        self._reopening = {driver for driver, count in counts.items() if count}
+        return sum(counts.values())
+
     def _make_room(self) -> None:
         while len(self._known) >= self._max_sessions:
             driver = next(self._unused(), None)
@@ -95,6 +108,11 @@ class Sessions:
     def _unused(self) -> Iterator[Driver]:
         """Sessions that may make room, the one used longest ago first."""
         return (driver for driver in self._known.values() if driver.is_unused)
+
+
+def _reopenings(driver: Driver) -> int:
+    sent = sum(isinstance(use, Opening) for use in driver.core.legs.values())
+    return sent + len(driver.core.reopenings)
 
 
 def place(host: bytes | None, target: bytes) -> bytes:
