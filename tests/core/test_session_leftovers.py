@@ -57,6 +57,27 @@ def test_a_session_that_an_unfinished_answer_named_is_ended() -> None:
     assert ended(play) == [b"up-2"]
 
 
+def test_a_session_that_was_made_too_late_for_who_waited_is_ended() -> None:
+    """The heal parks; the next one makes a session of its own (R26, R27)."""
+    play, _ = lost(heal_deadline_s=5.0)
+    leg = play.leg("initialize")
+    play.answer(leg, initialize_answer(leg.id), headers=(*JSON, UP_2))
+    play.advance(5)
+
+    assert play.heals == [("session_gone", "parked")]
+    assert ended(play) == [b"up-2"]
+
+
+def test_the_id_that_the_session_goes_on_under_is_not_ended_with_a_heal_that_parks() -> None:
+    play, _ = lost(heal_deadline_s=5.0)
+    leg = play.leg("initialize")
+    play.answer(leg, initialize_answer(leg.id), headers=(*JSON, (b"Mcp-Session-Id", b"up-1")))
+    play.advance(5)
+
+    assert play.heals == [("session_gone", "parked")]
+    assert ended(play) == []
+
+
 def test_a_call_whose_client_left_without_an_id_is_not_sent_again() -> None:
     """Nobody can come back for it, whatever `reissue_when_away` says."""
     play = opened(reissue_when_away=True)

@@ -271,10 +271,15 @@ def try_again(session: Session, run: Heal) -> None:
         return
     delay = back_off(_FIRST_BACKOFF_S, _LAST_BACKOFF_S, run.attempts)
     run.attempts += 1
-    if run.new is not None:
-        ending.end_upstream(session, run.new)  # each attempt makes a session of its own
-        run.new = None
+    _end_made(session, run)  # each attempt makes a session of its own
     session.set_timer(Timer.HEAL, 0, delay)
+
+
+def _end_made(session: Session, run: Heal) -> None:
+    """Leave no session behind that was made and not committed (R26)."""
+    made, run.new = run.new, None
+    if made is not None and made.upstream_id != session.current.upstream_id:
+        ending.end_upstream(session, made)
 
 
 def _is_wanted(session: Session) -> bool:
@@ -296,4 +301,5 @@ def _park(session: Session, run: Heal) -> None:
     session.clear_timer(Timer.HEAL, 0)
     session.move(SessionInput.UNREACHABLE)
     session.do(HealEnded(run.trigger, "parked", run.replaces, session.now - run.began_at))
+    _end_made(session, run)
     reopening.heal_over(session)
