@@ -187,6 +187,16 @@ def test_a_history_too_long_to_compare_is_known_by_its_numbers() -> None:
     assert texts(exchange)[seen:] == ["new"]
 
 
+def test_numbers_below_the_first_are_not_history() -> None:
+    """A session that was made anew counts its streams from the first one (W16)."""
+    play, exchange, leg = reopened(*[event(log(word), number) for number, word in enumerate("abcde", 20_001)])
+
+    play.send(leg, event(log("x"), 10_001), event(log("y"), 10_002))
+
+    assert texts(exchange) == ["a", "b", "c", "d", "e", "x", "y"]
+    assert play.dropped == []
+
+
 def test_events_without_ids_are_never_taken_for_history() -> None:
     play, exchange, leg = reopened(event(log("a")))
 

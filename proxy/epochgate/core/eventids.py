@@ -21,11 +21,12 @@ _RECENT_SLACK_BYTES = 64 * 1024  # more than that, before the oldest are forgott
 class EventIds:
     """The ids seen on one stream, in order."""
 
-    __slots__ = ("_is_stepping", "_number", "_prefix", "_recent", "_recent_bytes", "_steps", "last")
+    __slots__ = ("_first", "_is_stepping", "_number", "_prefix", "_recent", "_recent_bytes", "_steps", "last")
 
     def __init__(self) -> None:
         self.last: bytes | None = None
         self._prefix: bytes | None = None
+        self._first = -1
         self._number = -1
         self._steps = 0
         self._is_stepping = True
@@ -76,14 +77,17 @@ class EventIds:
         return IdStep.NEXT if number == self._number + 1 else IdStep.GAP
 
     def is_repeat(self, event: sse.Event) -> bool:
-        """Whether the event is one that came before, with the same data or too long ago to compare it."""
+        """Whether the event is one that came before, with the same data or too long ago to compare it.
+
+        A number below the first was never seen: the server numbers anew.
+        """
         if not event.id:
             return False
         before = self._find_recent(event.id)
         if before is not None or not self.is_comparable:
             return before is not None and before == event.data
         prefix, number = _read(event.id)
-        return number is not None and prefix == self._prefix and number <= self._number
+        return number is not None and prefix == self._prefix and self._first <= number <= self._number
 
     def _learn_run(self, ids: list[bytes]) -> bool:
         """Learn from a whole block, if its ids are plain integers that go on from the last one."""
@@ -109,6 +113,8 @@ class EventIds:
         if self._number >= 0:
             self._is_stepping = prefix == self._prefix and number == self._number + 1
             self._steps += 1
+        else:
+            self._first = number
         self._prefix, self._number = prefix, number
 
     def _find_recent(self, event_id: bytes) -> bytes | None:
