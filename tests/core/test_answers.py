@@ -41,6 +41,18 @@ def test_equal_epoch_and_contiguous_ids_go_on_as_one_run(how: LegEnd) -> None:
     assert (play.runs, len(play.sent("initialize"))) == (1, 1)
 
 
+def test_a_leg_that_breaks_inside_the_last_line_end_gives_a_whole_event() -> None:
+    play = opened(epoch=EPOCH)
+    exchange = play.call(token=1)
+    post = play.leg("tools/call")
+    play.open(post)
+    play.send(post, event(progress(post.token, 1, EPOCH), "a", end="\r\n").removesuffix(b"\n"))
+    play.cut(post)
+    resume(play, (progress(post.token, 2, EPOCH), "b"), (result(post.id, epoch=EPOCH), "c"))
+
+    assert [one.get("params", {}).get("progress") for one in exchange.messages] == [1, 2, None]
+
+
 def test_ids_that_are_not_comparable_do_not_stand_in_the_way() -> None:
     """Nothing is concluded from them (R31)."""
     play, exchange = broken(ids=("f3a", "09c", "77b", "1d2"))

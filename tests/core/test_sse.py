@@ -53,6 +53,15 @@ def test_an_event_that_ends_in_cr_after_crlf_waits_for_the_next_byte() -> None:
     assert framer.feed(b"data: 3\r\n\r\n") == b"data: 2\n\rdata: 3\r\n\r\n"
 
 
+def test_an_event_that_ends_in_a_held_cr_gets_its_lf_at_the_end_of_the_leg() -> None:
+    """What the next leg brings would follow a bare CR, which some readers do not take for a line end."""
+    framer = Framer()
+    framer.feed(b"data: 1\r\n\r")
+
+    assert framer.finish() == b"data: 1\r\n\r\n"
+    assert framer.finish() == b""
+
+
 def test_a_held_cr_before_another_cr_ends_two_lines() -> None:
     framer = Framer()
 

@@ -100,11 +100,14 @@ class Framer:
         return b"".join(self._chunks)[:size]
 
     def finish(self) -> bytes:
-        """The event whose last line ends in a CR that was held, now that nothing follows it."""
+        """The event whose last line ends in a CR that was held, now that nothing follows it.
+
+        Its LF is put there: what comes next would follow that CR, in readers that know CRLF only.
+        """
         if not self._is_cr_held:
             return b""
         self._is_cr_held = False
-        block = b"".join(self._chunks)
+        block = b"".join((*self._chunks, b"\n"))
         self._chunks.clear()
         self._pending = 0
         return block
