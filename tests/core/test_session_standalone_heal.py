@@ -196,6 +196,27 @@ def test_a_cursor_of_the_standalone_stream_of_a_lost_session_is_told_that_it_is_
     assert late.status == 404
 
 
+def test_a_lost_session_still_gives_a_listener_what_it_has_not_read() -> None:
+    """LOST, GET with a cursor: the journal, and after it that the session is gone (G5)."""
+    play, first, leg = listening(epoch=7)
+    play.send(leg, event(log("a", 7), 1))
+    play.leave(first)
+    play.send(leg, event(log("b", 7), 2))
+    play.call()
+    play.cut(play.leg("tools/call"))
+    again = play.leg("initialize")
+    play.answer(again, initialize_answer(again.id, capabilities={}), headers=(*JSON, UP_2))
+    assert play.heals == [("stream_restart", "incompatible")]
+
+    second = play.get(first.last_id)
+    assert texts(first, second) == ["a", "b"]
+    assert not second.is_open
+
+    third = play.get(second.last_id)
+    play.refuse(play.leg("GET"), 404)
+    assert third.status == 404
+
+
 def test_a_drift_opens_it_in_the_session_that_was_made_anew() -> None:
     """The old session's stream would stay silent, and updates go to the one that is subscribed now (R1)."""
     play, exchange, leg = listening(epoch=7)

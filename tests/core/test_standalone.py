@@ -261,6 +261,27 @@ def test_one_that_the_server_withdrew_while_the_client_was_away_is_gone_for_good
     assert second.status == 200
 
 
+def test_one_that_the_server_withdrew_gives_a_client_that_returns_what_it_has_not_read() -> None:
+    """Then the server's own 405 (G5)."""
+    play, first, leg = listening()
+    say(play, leg, "a")
+    play.leave(first)
+    say(play, leg, "b")
+    play.cut(leg)
+    play.advance(2)
+    play.refuse(play.leg("GET"), 405)
+
+    second = play.get(first.last_id)
+    assert texts(first, second) == ["a", "b"]
+    assert not second.is_open
+
+    third = play.get(second.last_id)
+    play.refuse(play.leg("GET"), 405)
+    assert third.status == 405
+    play.advance(400)
+    assert play.session.streams == {}
+
+
 def test_an_event_type_of_its_own_passes_until_the_leg_broke() -> None:
     """It can prove nothing (R6)."""
     play, exchange, leg = listening(epoch=7)

@@ -196,6 +196,10 @@ def _find_in(stream: Stream, position: int | None) -> _Found:
 
 def _replay(session: Session, event: GetArrived, stream: Stream, position: int) -> None:
     if not stream.is_request:
+        if standalone.is_read(stream, position):
+            clientleg.forget(session, stream.newest())
+            _reopen_forgotten(session, event)
+            return
         if stream.journal.evicted_to > position + 1:
             session.do(Counted("standalone_gaps"))
         standalone.attach(session, stream, event.exchange, position)

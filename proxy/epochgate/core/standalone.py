@@ -178,16 +178,32 @@ def _pass_refusal(session: Session, stream: Stream) -> None:
 
 
 def close(session: Session, stream: Stream) -> None:
-    """The server offers the stream no longer: the client's leg ends with the final chunk (W8)."""
+    """The server offers the stream no longer: the client's leg ends with the final chunk (W8). What the
+    client may lack of it is kept for its return with a cursor (G5)."""
     delivery.end_leg(session, stream)
     delivery.break_off(session, stream)
+    delivery.ended_upstream(session, stream)
     session.move_stream(stream, UpInput.FAILED)
     if stream.client is ClientHalf.UNBORN:
         delivery.respond(session, stream, 404, delivery.TEXT_HEADERS, b"session not found")
     elif stream.exchange is not None:
         session.do(EndAnswer(delivery.release(session, stream)))
         stream.move_client(ClientInput.FINISHED)
-    clientleg.forget(session, stream)
+        session.set_timer(Timer.RETAIN, stream.handle, session.policy.retain_s)
+    if session.standalone is stream:
+        session.standalone = None
+    if not stream.has_id:
+        clientleg.forget(session, stream)
+
+
+def is_read(stream: Stream, position: int) -> bool:
+    """Whether a stream that was closed has nothing behind `position`, nor has what followed it."""
+    following = stream.successor
+    while following is not None:
+        if following.journal.after(-1):
+            return False
+        following = following.successor
+    return stream.newest().is_over and not stream.journal.after(position)
 
 
 def take_over(session: Session, exchange: int) -> None:
