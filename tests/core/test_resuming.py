@@ -61,6 +61,23 @@ def test_a_stranger_with_a_cursor_is_asked_for_before_the_status_line() -> None:
     assert bob.messages == [progress(5, 2)]
 
 
+def test_of_two_returns_with_new_credentials_the_newer_wins_whichever_is_accepted_first() -> None:
+    """R35: the older is not its client's any more."""
+    play = opened()
+    alice, leg = open_call(play)
+    play.leave(alice)
+    older, newer = play.get(alice.last_id, who=BOB), play.get(alice.last_id, who=BOB)
+    first, second = play.sent("ping")
+
+    play.answer(second, result(second.id, {}))
+    play.answer(first, result(first.id, {}))
+    play.send(leg, event(progress(leg.token, 2)))
+
+    assert not older.is_open
+    assert newer.is_open
+    assert newer.messages == [progress(5, 2)]
+
+
 @pytest.mark.parametrize("status", [401, 403, 404])
 def test_a_stranger_that_the_server_refuses_gets_the_refusal_and_nothing_else(status: int) -> None:
     """G9."""

@@ -169,7 +169,7 @@ def get_arrived(session: Session, event: GetArrived) -> None:
             text = b"what follows a Last-Event-ID is an event stream"
             session.do(Respond(event.exchange, 406, delivery.TEXT_HEADERS, text))
         case _ if event.head.fingerprint not in session.accepted:
-            resuming.ask_first(session, event, lambda: get_arrived(session, event))
+            resuming.ask_first(session, event, lambda accepted: get_arrived(session, accepted))
         case Does.STREAM:
             _stream(session, event)
         case _:

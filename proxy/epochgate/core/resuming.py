@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from epochgate.core.session import Session
 
 
-def ask_first(session: Session, event: GetArrived, then: Callable[[], None]) -> None:
-    """Do `then` once the upstream has accepted this caller in this session (R32).
+def ask_first(session: Session, event: GetArrived, then: Callable[[GetArrived], None]) -> None:
+    """Do `then` once the upstream has accepted this caller in this session (R32); with it what else of
+    this caller waits, in the order in which it came, so that the newest wins (R35).
 
     The client waits for its status line at most `ASK_S`; after that it has a stream, and on it nothing
     until it is accepted.
@@ -45,13 +46,18 @@ def ask_first(session: Session, event: GetArrived, then: Callable[[], None]) -> 
 
     def asked(outcome: Outcome) -> None:
         session.clear_timer(Timer.ASK, event.exchange)
-        if session.asking.pop(event.exchange, None) is None:
-            return  # the client left meanwhile
+        if event.exchange not in session.asking:
+            return  # the client left meanwhile, or was accepted
         if _is_acceptance(session, outcome):
             restarting.accept(session, event.head)
             _note_drift(session, asked_in, outcome)
-            then()
+            for waiting in list(session.asking.values()):
+                if waiting.head.fingerprint == event.head.fingerprint:
+                    session.clear_timer(Timer.ASK, waiting.exchange)
+                    del session.asking[waiting.exchange]
+                    then(waiting)
         else:
+            del session.asking[event.exchange]
             _refuse(session, event, outcome)
 
     session.set_timer(Timer.ASK, event.exchange, ASK_S)
