@@ -72,7 +72,8 @@ def _may_be_gone(world: World, client: Client, post: Post) -> bool:
         return True
     if traits.counts_sessions and (policy.stamp is Stamps.OFF or len(world.hosts) > 1):
         return True  # a heal that may not take the id it is given; a session that is another's now
-    return post.token != f"{client.name}.0"  # credentials that the server had not accepted yet
+    token = post.token if post.leg is None else post.leg.token
+    return token != f"{client.name}.0"  # credentials that the server had not accepted yet (R32)
 
 
 def _is_budget_spent(host: Host) -> bool:

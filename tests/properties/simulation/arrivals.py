@@ -26,7 +26,7 @@ def judge(world: World, client: Client, post: Post | None, seen: Seen) -> Iterat
     if seen.is_notice:
         for call in post.calls:
             call.latest = None
-    if _is_session_log(world, seen):
+    if _is_session_log(world, seen) or (seen.is_question and is_leaked(world, seen)):
         return
     for call in post.calls:
         if seen.origin is not None and seen.origin.key == call.key:
@@ -40,6 +40,18 @@ def _is_session_log(world: World, seen: Seen) -> bool:
     traits = world.server.traits
     is_log = seen.message.get("method") == "notifications/message"
     return is_log and traits.leaks != "no" and traits.epoch in STATED
+
+
+def is_leaked(world: World, seen: Seen) -> bool:
+    """R6 on a resumed leg: what the server replays of its other streams there is the session's, if it
+    carries no stamp and states the epoch."""
+    traits = world.server.traits
+    is_unstamped = not (seen.is_response or seen.is_progress)
+    if traits.leaks == "no" or traits.epoch not in STATED or seen.origin is None:
+        return False
+    return is_unstamped and any(
+        arrival.connection.is_resumed for arrival in world.log.arrivals.get(seen.origin.serial, ())
+    )
 
 
 # --- G2 -------------------------------------------------------------------------------------------
@@ -79,7 +91,10 @@ def _standalone(world: World, client: Client, seen: Seen) -> Iterator[Violation]
     if origin.execution or world.mode != "core":
         return
     last, is_ordered = client.last_notified, world.server.traits.resume != "from_start"
-    if origin.serial in client.notified or (is_ordered and origin.serial < last):
+    is_again = origin.serial in client.notified or (is_ordered and origin.serial < last)
+    if is_again and is_leaked(world, seen):
+        return  # of an older standalone stream, whose ids are not this one's
+    if is_again:
         yield Violation("G5 standalone", f"{client.name} saw {origin.serial} after {last}")
     client.last_notified = origin.serial
     client.notified.add(origin.serial)

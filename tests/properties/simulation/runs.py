@@ -14,6 +14,7 @@ from tests.properties.simulation.client import Client
 from tests.properties.simulation.payload import TOOL_HINTS
 from tests.properties.simulation.records import Execution
 from tests.properties.simulation.splices import Violation
+from tests.properties.simulation.traits import STATED
 
 if TYPE_CHECKING:
     from tests.properties.simulation.world import World
@@ -28,7 +29,7 @@ def examine(world: World, call: Call) -> Iterator[Violation]:
         yield Violation("G4 runs", f"{call.key} ran {len(runs)} times")
     if len(runs) > 1 and not _may_run_twice(world, call):
         yield Violation("G4 policy", f"{call.key} ({call.tool}) ran {len(runs)} times")
-    yield from _after_answers(call, runs, sent)
+    yield from _after_answers(world, call, runs, sent)
     yield from _after_cancel(world, call, sent)
     if call.post.left_at is not None and not world.policy.reissue_when_away:
         for at in sent:
@@ -55,13 +56,25 @@ def _may_run_twice(world: World, call: Call) -> bool:
             return False
 
 
-def _after_answers(call: Call, runs: list[Execution], sent: list[float]) -> Iterator[Violation]:
+def _after_answers(world: World, call: Call, runs: list[Execution], sent: list[float]) -> Iterator[Violation]:
     """R28: who has answered a question is not asked again; R41: what is answered is not sent again."""
     for run in runs:
+        if _was_asked_elsewhere(world, call, run):
+            continue
         if run.answered_at is not None and any(at > run.answered_at for at in sent):
             yield Violation("G4 answered", f"{call.key} was sent after its question was answered")
     if call.answers and any(at > call.answers[0].at for at in sent):
         yield Violation("G4 after answer", f"{call.key} was sent again after its answer")
+
+
+def _was_asked_elsewhere(world: World, call: Call, run: Execution) -> bool:
+    """R6: a question that was leaked to another stream is the session's; nothing says whose it was."""
+    traits = world.server.traits
+    is_leaky = traits.leaks != "no" and traits.epoch in STATED
+    return is_leaky and not any(
+        seen.is_question and seen.origin is not None and seen.origin.execution == run.number
+        for seen in call.post.seen
+    )
 
 
 def _after_cancel(world: World, call: Call, sent: list[float]) -> Iterator[Violation]:
@@ -116,6 +129,8 @@ def _unresumed(world: World, call: Call, runs: list[Execution]) -> Iterator[Viol
     struck = world.faults.done
     if world.plan.profile != "upstream" or not world.server.traits.is_provable:
         return
+    if any(client.traits.repeats_initialize for client in world.clients):
+        return  # the server may begin the session anew, and its streams then state another epoch (R3)
     if len(struck) > 2 or "upstream_stall" in struck or len(runs) < 2:
         return
     if runs[0].first.arrived_ids and call.cancelled_at is None:

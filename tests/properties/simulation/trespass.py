@@ -27,9 +27,12 @@ class Trespass:
         self.sessions: list[str] = []
         self.asked_for: set[bytes] = set()  # the client's own `initialize` requests
 
-    def take_newest(self, older: Trespass, token: str) -> None:
-        """The session that was told last is not the older one's but this one's."""
-        self.sessions.append(older.sessions.pop())
+    def take(self, older: Trespass, session_id: str, token: str) -> None:
+        """The session of this id, which the older one was told, is this one's; a heal may have told the
+        older one others since. A server without sessions tells none."""
+        if session_id in older.sessions:
+            older.sessions.remove(session_id)
+            self.sessions.append(session_id)
         self.accepted.add(token)
 
     def find_wrong_write(self, token: str, data: bytes) -> str | None:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from epochgate.core import events, jsonrpc
 from epochgate.core.policy import Stamps
+from epochgate.core.session import Session
 from tests.properties.simulation import arrivals, faults, oracle, traits
 from tests.properties.simulation.calls import Post, Seen
 from tests.properties.simulation.client import Client
@@ -96,16 +97,18 @@ class World:
         """Until nothing is owed any more, and then as long as anything may be kept."""
         self.clock.run(LAST_FAULT_S)
         while self.clock.now < LAST_FAULT_S + LONGEST_S:
-            was_at_rest = self.is_at_rest
+            was_at_rest, count = self.is_at_rest, len(self._posts())
             self.clock.run(self.clock.now + (QUIET_S if was_at_rest else LOOK_EVERY_S))
-            self.has_rested = was_at_rest and self.is_at_rest
+            self.has_rested = was_at_rest and self.is_at_rest and len(self._posts()) == count
             if self.has_rested:
                 break
 
     @property
     def is_at_rest(self) -> bool:
-        posts = [post for client in self.clients for post in client.posts]
-        return all(post.is_settled or post.is_cancelled for post in posts)
+        return all(post.is_settled or post.is_cancelled for post in self._posts())
+
+    def _posts(self) -> list[Post]:
+        return [post for client in self.clients for post in client.posts]
 
     def _notify(self) -> None:
         for session_id in list(self.server.sessions):
@@ -196,7 +199,8 @@ class World:
         del older.exchanges[exchange.number]
         exchange.host = host
         host.exchanges[exchange.number] = exchange
-        host.trespass.take_newest(older.trespass, exchange.token)
+        session_id = middle.current.upstream_id if isinstance(middle, Session) else b""
+        host.trespass.take(older.trespass, session_id.decode(), exchange.token)
         host.feed(events.Adopted())
 
     def _new_middle(self) -> Middle:
