@@ -43,8 +43,12 @@ def _end_standalone(client: Client, leg: ClientLeg) -> None:
     if leg.status in (400, 404, 405) or client.is_deleted:
         client.is_standalone_refused = True
         return
-    delay = client.rng.choice((0.0, 1.0, 8.0)) if leg.events else 15.0
-    client.clock.after(delay, lambda: client.open_standalone(client.standalone_cursor))
+
+    def again() -> None:
+        if client.standalone_leg is leg:  # else it is of a session that was lost meanwhile
+            client.open_standalone(client.standalone_cursor)
+
+    client.clock.after(client.rng.choice((0.0, 1.0, 8.0)) if leg.events else 15.0, again)
 
 
 def _end_post(client: Client, leg: ClientLeg, post: Post, is_clean: bool) -> None:

@@ -77,7 +77,7 @@ def _is_invisible(world: World, a: Origin, b: Origin, after: Seen) -> bool:
             if epoch == "header" and y.connection.head_epoch == a.owner:
                 return True  # R7: the header told the truth when it was sent
             is_poll = x.connection.is_poll_announced and epoch == "none"
-            if is_poll and policy.poll_without_epoch is PollWithoutEpoch.ACCEPT:
+            if is_poll and policy.poll_without_epoch is not PollWithoutEpoch.RESTART:
                 return after.is_unproven or not after.is_response  # R4: the named exception of G1
     return False
 
@@ -102,4 +102,4 @@ def _is_first_excused(world: World, execution: Execution, arrival: Arrival, seen
     if traits.epoch == "header" and connection.head_epoch == execution.birth_owner:
         return True
     is_poll = traits.epoch == "none" and execution.first.is_poll_announced
-    return is_poll and world.policy.poll_without_epoch is PollWithoutEpoch.ACCEPT
+    return is_poll and world.policy.poll_without_epoch is not PollWithoutEpoch.RESTART
