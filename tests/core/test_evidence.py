@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.core.messages import ask, event, log, progress, result
-from tests.core.playbook import MARK, Play, opened
+from tests.core.messages import ask, error, event, log, progress, request, result
+from tests.core.playbook import MARK, Play, opened, quiet
 from tests.core.scenes import (
     call,
     lost,
@@ -150,3 +150,35 @@ def test_upstream_epochs_of_a_fresh_call_after_a_heal_are_taken_out_too() -> Non
 
     assert [one["params"]["data"] for one in exchange.messages[:-1]] == ["a", "b", "c"]
     assert b"session_epoch" not in exchange.body
+
+
+def test_what_a_server_refused_is_not_put_back_by_a_heal() -> None:
+    """Asked for is not agreed to: repeating it would fail the heal, for good."""
+    play = opened(has_logging=True)
+    for method, params in (
+        ("logging/setLevel", {"level": "loud"}),
+        ("resources/subscribe", {"uri": "file:///none"}),
+    ):
+        play.post(request(method, params, id=1))
+        leg = play.leg(method)
+        play.answer(leg, error(leg.id, -32602))
+    quiet(play)
+    exchange = play.call()
+    play.refuse(play.leg("tools/call"), 404)
+
+    play.heal()
+
+    assert len(play.sent("logging/setLevel")) == len(play.sent("resources/subscribe")) == 1
+    leg = play.leg("tools/call")
+    play.answer(leg, result(leg.id, {"run": 2}))
+    assert exchange.answer["result"]["run"] == 2
+
+
+def test_a_stranger_sets_nothing_in_a_session() -> None:
+    """Its level would silence the notices of those whom the server knows (G9)."""
+    play = opened(has_logging=True)
+
+    play.post(request("logging/setLevel", {"level": "emergency"}, id=1), who=b"mallory")
+    play.refuse(play.leg("logging/setLevel"), 401)
+
+    assert play.session.log_level is None

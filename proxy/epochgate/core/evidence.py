@@ -10,12 +10,16 @@ from epochgate.core import epoch, jsonrpc, sse
 from epochgate.core.axes import Asked, Before, Claim, IdStep, Leg, Match, MessageEvidence, Size
 from epochgate.core.generation import Generation, Stamped
 from epochgate.core.jsonrpc import Body, Kind, Message
+from epochgate.core.jsontext import read_string
 from epochgate.core.stream import Owed, OwedState, Stream
 from epochgate.core.values import Value
 from epochgate.core.verdict import Ruling, judge
 
 if TYPE_CHECKING:
     from epochgate.core.session import Session
+
+
+_RESTORED = frozenset(("logging/setLevel", "resources/subscribe", "resources/unsubscribe"))
 
 
 class Reading(Value, frozen=True):
@@ -110,7 +114,7 @@ def learn_from(stream: Stream, event: sse.Event, readings: Sequence[Reading]) ->
 
 
 def note_answer(session: Session, stream: Stream, reading: Reading) -> None:
-    """What an answer teaches: tool annotations, and that its session holds state now (R20, R21)."""
+    """What an answer teaches: tool annotations, and what its session holds now (R20, R21)."""
     owed = reading.owed
     if owed is None or reading.message.kind is not Kind.RESULT:
         return
@@ -119,8 +123,23 @@ def note_answer(session: Session, stream: Stream, reading: Reading) -> None:
         result = (jsonrpc.read_object(reading.message.raw) or {}).get("result")
         if result is not None:
             session.tools.add_page(bytes(result), is_first)
+    elif owed.method in _RESTORED:
+        _note_restored(session, owed.message)
     if owed.message.tool is not None:
         note_call(session, stream, owed, has_failed=is_tool_error(reading.message))
+
+
+def _note_restored(session: Session, message: Message) -> None:
+    """What a heal has to put back (design, 8): what the server agreed to, not what it was asked for."""
+    params = message.params()
+    uri = read_string(params.get("uri"))
+    match message.method:
+        case "logging/setLevel":
+            session.log_level = read_string(params.get("level")) or session.log_level
+        case "resources/subscribe" if uri is not None:
+            session.subscriptions[uri] = None
+        case "resources/unsubscribe" if uri is not None:
+            session.subscriptions.pop(uri, None)
 
 
 def is_tool_error(message: Message) -> bool:

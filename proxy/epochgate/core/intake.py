@@ -24,9 +24,8 @@ from epochgate.core import (
 )
 from epochgate.core.commands import Respond
 from epochgate.core.errors import LIMIT_REACHED, SESSION_NOT_RESTORED
-from epochgate.core.events import GetArrived, PostArrived, RequestHead
-from epochgate.core.jsonrpc import Kind, Message
-from epochgate.core.jsontext import read_string
+from epochgate.core.events import GetArrived, PostArrived
+from epochgate.core.jsonrpc import Kind
 from epochgate.core.records import OwedRecord
 from epochgate.core.states import INTAKE, ClientAsk, ClientHalf, Does, SessionState, Up, look_up
 from epochgate.core.stream import Kind as StreamKind
@@ -35,9 +34,6 @@ from epochgate.core.upward import make_owed
 
 if TYPE_CHECKING:
     from epochgate.core.session import Session
-
-_RESTORED = frozenset(("logging/setLevel", "resources/subscribe", "resources/unsubscribe"))
-
 
 # --- POST -------------------------------------------------------------------------------------------
 
@@ -103,7 +99,6 @@ def _take_request(session: Session, event: PostArrived, *, is_waiting: bool) -> 
     session.exchanges[event.exchange] = stream
     stream.body = event.body
     stream.owed = make_owed(session, stream, event.body.requests)
-    _note_requests(session, event.head, event.body.requests)
     ids = tuple(owed.id for owed in stream.owed)
     record = OwedRecord(session.visible_id, stream.handle, session.current.number, ids, event.raw)
     session.persist(record, lambda: _begin(session, stream, is_waiting=is_waiting))
@@ -139,21 +134,6 @@ def _answer_limit(session: Session, event: PostArrived) -> None:
     ]
     body = b"[" + b",".join(errors) + b"]" if event.body.is_batch else errors[0]
     session.do(Respond(event.exchange, 200, delivery.JSON_HEADERS, body))
-
-
-def _note_requests(session: Session, head: RequestHead, requests: tuple[Message, ...]) -> None:
-    """Remember what a heal has to restore (design, section 8)."""
-    for message in requests:
-        if message.method not in _RESTORED:
-            continue
-        params = message.params()
-        match message.method:
-            case "logging/setLevel":
-                session.log_level = read_string(params.get("level")) or session.log_level
-            case "resources/subscribe" if (uri := read_string(params.get("uri"))) is not None:
-                session.subscriptions[uri] = None
-            case "resources/unsubscribe" if (uri := read_string(params.get("uri"))) is not None:
-                session.subscriptions.pop(uri, None)
 
 
 # --- GET --------------------------------------------------------------------------------------------
