@@ -5,6 +5,7 @@ from __future__ import annotations
 from epochgate.core.commands import Persist
 from epochgate.core.records import CancelRecord
 from tests.core.messages import (
+    ask,
     cancel,
     error,
     event,
@@ -13,6 +14,7 @@ from tests.core.messages import (
 )
 from tests.core.playbook import Play, opened
 from tests.core.scenes import (
+    call,
     open_call,
 )
 
@@ -223,3 +225,20 @@ def test_a_member_that_was_answered_already_is_late() -> None:
     assert [answer["id"] for answer in exchange.answers] == [1, 2]
     assert exchange.answers[0]["result"] == {"of": "run"}
     assert play.dropped == ["late"]
+
+
+def test_an_answer_that_the_server_refuses_leaves_the_question_open() -> None:
+    """A stranger's, or one under a token that ran out: the call still waits for one that counts (R32)."""
+    play = opened()
+    _, leg = call(play)
+    play.send(leg, event(ask(0)))
+
+    refused = play.post(result(0, {"action": "accept"}), who=b"mallory")
+    play.refuse(play.leg("answer"), 401)
+    again = play.post(result(0, {"action": "decline"}))
+
+    assert refused.status == 401
+    assert play.leg("answer").json["result"] == {"action": "decline"}
+    play.accept(play.leg("answer"))
+    assert again.status == 202
+    assert play.dropped == []

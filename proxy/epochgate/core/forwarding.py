@@ -135,8 +135,7 @@ def _forwarded(session: Session, post: Post, generation: Generation, raw: bytes,
         session.policy, outcome.status, outcome.body
     )
     if outcome.status is not None and (outcome.is_unauthorized or (is_gone and not is_ours) or body is None):
-        headers = delivery.client_headers(session, outcome.headers)
-        post.answer(session, outcome.status, headers, outcome.body, outcome.reason)
+        _refuse(session, post, outcome)
         return
     if is_gone:
 
@@ -151,6 +150,13 @@ def _forwarded(session: Session, post: Post, generation: Generation, raw: bytes,
 
         restarting.check_affinity(session, generation, head, elsewhere, gone)
     post.answer(session, headers=_headers_of_202(session, outcome))
+
+
+def _refuse(session: Session, post: Post, outcome: Outcome) -> None:
+    """What the server says of the caller is for it to hear (R32)."""
+    assert outcome.status is not None
+    headers = delivery.client_headers(session, outcome.headers)
+    post.answer(session, outcome.status, headers, outcome.body, outcome.reason)
 
 
 def _headers_of_202(session: Session, outcome: Outcome) -> Headers:
@@ -294,6 +300,10 @@ def _send_answer(session: Session, post: Post, message: Message, question: Quest
             restarting.void_question(session, question.stream, is_session_gone=True)
         elif outcome.status is None and question.stream.is_request and not question.stream.is_over:
             breaks.suspect(session, question.stream)
+        if outcome.is_unauthorized:
+            questions.reopen(question)  # the answer of a caller that the server accepts is still to come
+            _refuse(session, post, outcome)
+            return
         post.answer(session, headers=_headers_of_202(session, outcome))
 
     head = post.event.head
