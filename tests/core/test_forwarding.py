@@ -242,3 +242,33 @@ def test_an_answer_that_the_server_refuses_leaves_the_question_open() -> None:
     play.accept(play.leg("answer"))
     assert again.status == 202
     assert play.dropped == []
+
+
+def test_a_stranger_cancels_nothing() -> None:
+    """Who learned the session's id and no credentials must not end others' calls (R32)."""
+    play = opened()
+    exchange, leg = open_call(play)
+
+    refused = play.post(cancel(5), who=b"mallory")
+    play.refuse(play.leg("notifications/cancelled"), 401)
+    play.advance(6)
+
+    play.send(leg, event(result(leg.id, {"run": 1})))
+    assert refused.status == 401
+    assert exchange.answer["result"]["run"] == 1
+
+
+def test_a_cancel_under_a_new_token_counts_once_the_server_has_taken_it() -> None:
+    """The same user, with a token that was refreshed (R32)."""
+    play = opened()
+    exchange, leg = open_call(play)
+
+    accepted = play.post(cancel(5), who=b"alice-2")
+    up = play.leg("notifications/cancelled")
+    assert up.json["params"]["requestId"] == leg.id
+    play.accept(up)
+    play.advance(6)
+
+    assert accepted.status == 202
+    assert not exchange.is_open
+    assert exchange.answers == []

@@ -150,6 +150,8 @@ LISTED: dict[str, tuple[str, ...]] = {
         "rules/test_credentials.py::test_the_ping_that_asks_shows_a_session_that_was_made_anew",
         "core/test_resuming.py::test_a_strangers_404_passes_and_heals_nothing",
         "core/test_forwarding.py::test_an_answer_that_the_server_refuses_leaves_the_question_open",
+        "core/test_forwarding.py::test_a_stranger_cancels_nothing",
+        "core/test_forwarding.py::test_a_cancel_under_a_new_token_counts_once_the_server_has_taken_it",
         "core/test_resuming.py::test_a_stranger_with_a_cursor_is_asked_for_before_the_status_line",
         "core/test_resuming.py::test_a_json_rpc_error_is_an_acceptance_too",
         "core/test_resuming.py::test_while_the_server_is_silent_the_client_is_primed_and_the_data_withheld",

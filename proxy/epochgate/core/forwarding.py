@@ -300,10 +300,6 @@ def _send_answer(session: Session, post: Post, message: Message, question: Quest
             restarting.void_question(session, question.stream, is_session_gone=True)
         elif outcome.status is None and question.stream.is_request and not question.stream.is_over:
             breaks.suspect(session, question.stream)
-        if outcome.is_unauthorized:
-            questions.reopen(question)  # the answer of a caller that the server accepts is still to come
-            _refuse(session, post, outcome)
-            return
         post.answer(session, headers=_headers_of_202(session, outcome))
 
     head = post.event.head
@@ -317,5 +313,4 @@ def _refused_answer(
     questions.reopen(question)
     for owed in unasked:
         owed.has_answered_question = False
-    headers = delivery.client_headers(session, outcome.headers)
-    post.answer(session, outcome.status or 403, headers, outcome.body, outcome.reason)
+    _refuse(session, post, outcome)

@@ -82,12 +82,6 @@ def close(question: Question) -> None:
     question.generation.asked[question.server_id] = False
 
 
-def reopen(question: Question) -> None:
-    """Its answer reached nobody."""
-    question.is_open = True
-    question.generation.asked[question.server_id] = True
-
-
 def give_up(session: Session, stream: Stream) -> list[bytes]:
     """Close what the stream asked and got no answer to; the ids by which the client knows it."""
     given_up = [
