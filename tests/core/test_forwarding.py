@@ -5,10 +5,12 @@ from __future__ import annotations
 from epochgate.core.commands import Persist
 from epochgate.core.records import CancelRecord
 from tests.core.messages import (
+    Json,
     ask,
     cancel,
     error,
     event,
+    notification,
     request,
     result,
 )
@@ -272,3 +274,46 @@ def test_a_cancel_under_a_new_token_counts_once_the_server_has_taken_it() -> Non
     assert accepted.status == 202
     assert not exchange.is_open
     assert exchange.answers == []
+
+
+def asked_twice() -> tuple[Play, Json]:
+    """Two sessions of the server asked under one id; the id by which the client knows the second."""
+    play = opened()
+    _, first = call(play)
+    play.send(first, event(ask(0)))
+    exchange = play.call(id=6)
+    play.refuse(play.leg("tools/call"), 404)
+    play.refuse(play.leg("ping"), 404)
+    play.heal()
+    second = play.leg("tools/call")
+    play.open(second)
+    play.send(second, event(ask(0)))
+    (question,) = [one for one in exchange.messages if one["method"] == "elicitation/create"]
+    assert question["id"] != 0
+    return play, question["id"]
+
+
+def test_an_answer_in_one_batch_with_a_notification_goes_to_its_own_question() -> None:
+    """Under the id that the server knows (R18, R19)."""
+    play, id = asked_twice()
+
+    exchange = play.post([result(id, {"n": 1}), notification("notifications/roots/list_changed")])
+
+    up = play.leg("answer")
+    assert (up.session_id, up.json["id"]) == (b"up-2", 0)
+    play.accept(up)
+    play.accept(play.leg("notifications/roots/list_changed"))
+    assert exchange.status == 202
+
+
+def test_an_answer_in_one_batch_with_a_request_goes_to_its_own_question() -> None:
+    play, id = asked_twice()
+
+    exchange = play.post([result(id, {"n": 1}), request("tools/list", id=9)])
+
+    up = play.leg("answer")
+    assert (up.session_id, up.json["id"]) == (b"up-2", 0)
+    play.accept(up)
+    (listed,) = play.leg("batch").json
+    play.answer(play.leg("batch"), [result(listed["id"], {"tools": []})])
+    assert [one["id"] for one in exchange.answers] == [9]

@@ -201,6 +201,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_session.py::test_a_fenced_owner_relays_nothing_more",
     ),
     "R18": (
+        "core/test_forwarding.py::test_an_answer_in_one_batch_with_a_notification_goes_to_its_own_question",
         "rules/test_heal.py::test_a_cancel_of_a_call_that_never_broke_goes_to_its_own_session",
         "rules/test_heal.py::test_the_answer_to_a_question_whose_call_has_ended_goes_no_further",
         "rules/test_heal.py::test_a_call_that_asked_goes_on_beside_the_second_run_of_another",
@@ -212,6 +213,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_session_told.py::test_a_question_of_a_restarted_run_is_called_off",
     ),
     "R19": (
+        "core/test_forwarding.py::test_an_answer_in_one_batch_with_a_notification_goes_to_its_own_question",
         "rules/test_heal.py::test_ids_asked_twice_on_one_call_prove_another_session_too",
         "core/test_questions.py::test_two_sessions_that_ask_the_same_id_get_each_its_own_answer",
         "core/test_session_questions.py::test_one_server_id_asked_twice_while_open_proves_another_session",

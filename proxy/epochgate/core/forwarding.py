@@ -25,12 +25,12 @@ from epochgate.core.events import LegEnd, PostArrived
 from epochgate.core.generation import Generation, Question
 from epochgate.core.http import Headers
 from epochgate.core.inquiry import Outcome
-from epochgate.core.jsonrpc import Message
+from epochgate.core.jsonrpc import Body, Message
 from epochgate.core.records import CancelRecord
 from epochgate.core.states import SessionState, Up
 from epochgate.core.stream import Owed, OwedState, Stream
 from epochgate.core.timers import Timer
-from epochgate.core.upward import headers_of_post
+from epochgate.core.upward import headers_of_post, rest_of_body
 
 if TYPE_CHECKING:
     from epochgate.core.session import Session
@@ -65,7 +65,7 @@ class Post:
 def take_notifications(session: Session, event: PostArrived, messages: tuple[Message, ...]) -> None:
     """Notifications of a live session: cancels and progress go to the session that they concern (R29)."""
     note_notifications(session, messages)
-    if len(messages) > 1 and all(message.cancels is None for message in messages):
+    if len(messages) > 1 and not any(message.is_response or message.cancels for message in messages):
         forward(session, Post(event), session.current, event.raw)
         return
     post = Post(event, len(messages))
@@ -75,7 +75,9 @@ def take_notifications(session: Session, event: PostArrived, messages: tuple[Mes
 
 def _take_notification(session: Session, post: Post, message: Message) -> None:
     question = session.question_tokens.get(message.token) if message.token is not None else None
-    if message.cancels is not None:
+    if message.is_response:
+        _route_answer(session, post, message)
+    elif message.cancels is not None:
         _take_cancel(session, post, message)
     elif question is not None:
         _send_progress(session, post, message, question)
@@ -86,25 +88,38 @@ def _take_notification(session: Session, post: Post, message: Message) -> None:
 def acknowledge(session: Session, event: PostArrived, messages: tuple[Message, ...]) -> None:
     """No server session is there to be told; a run that never broke can be cancelled all the same (R24)."""
     note_notifications(session, messages)
-    cancels = [message for message in messages if message.cancels is not None]
-    post = Post(event, max(len(cancels), 1))
-    for message in cancels:
-        _take_cancel(session, post, message)
-    if not cancels:
+    heeded = [message for message in messages if message.is_response or message.cancels is not None]
+    post = Post(event, max(len(heeded), 1))
+    for message in heeded:
+        _take_notification(session, post, message)
+    if not heeded:
         post.answer(session)
 
 
-def take_along(session: Session, event: PostArrived) -> None:
-    """Notifications that came in one batch with requests, and go up with them. The ids in its cancels
-    mean nothing to the server, so that it is told of them again (R29); a stranger's count for nothing."""
-    assert event.body is not None
-    if event.head.fingerprint not in session.accepted:
-        return
-    note_notifications(session, event.body.messages)
-    for message in event.body.messages:
-        found = None if message.cancels is None else _cancel(session, message)
+def take_along(session: Session, event: PostArrived) -> Body:
+    """What came in one batch with requests; returns what is to be sent of it.
+
+    Notifications go up with them. The ids in its cancels mean nothing to the server, so that it is told of
+    them again (R29); a stranger's count for nothing. Answers go their own way (R18).
+    """
+    body = event.body
+    assert body is not None
+    if not body.is_batch:
+        return body
+    is_ours = event.head.fingerprint in session.accepted
+    if is_ours:
+        note_notifications(session, body.messages)
+    post = Post(event, is_answered=True)
+    for message in body.messages:
+        if message.is_response:
+            _route_answer(session, post, message)
+            continue
+        found = _cancel(session, message) if is_ours and message.cancels is not None else None
         if found is not None and found[0].leg is not None:
             reissuing.cancel_upstream(session, *found, reason="cancelled")
+    if not any(message.is_response for message in body.messages):
+        return body
+    return rest_of_body(body, tuple(message for message in body.messages if not message.is_response))
 
 
 def note_notifications(session: Session, messages: tuple[Message, ...]) -> None:

@@ -88,7 +88,7 @@ class Inquiry:
         return (
             self.id is not None
             and message.id is not None
-            and message.kind in (jsonrpc.Kind.RESULT, jsonrpc.Kind.ERROR)
+            and message.is_response
             and jsonrpc.stamp_key(message.id) == jsonrpc.stamp_key(self.id)
         )
 

@@ -92,13 +92,12 @@ def _take_request(session: Session, event: PostArrived, *, is_waiting: bool) -> 
     if session.running >= session.policy.max_streams:
         _answer_limit(session, event)
         return
-    if event.body.is_batch:
-        forwarding.take_along(session, event)
+    body = forwarding.take_along(session, event)
     stream = session.new_stream(StreamKind.REQUEST, event.head)
     stream.exchange = event.exchange
     session.exchanges[event.exchange] = stream
-    stream.body = event.body
-    stream.owed = make_owed(session, stream, event.body.requests)
+    stream.body = body
+    stream.owed = make_owed(session, stream, body.requests)
     ids = tuple(owed.id for owed in stream.owed)
     record = OwedRecord(session.visible_id, stream.handle, session.current.number, ids, event.raw)
     session.persist(record, lambda: _begin(session, stream, is_waiting=is_waiting))

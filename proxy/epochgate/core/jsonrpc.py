@@ -78,6 +78,10 @@ class Message(Value, frozen=True):
     is_task: bool = False
     spans: Mapping[str, Span] = {}
 
+    @property
+    def is_response(self) -> bool:
+        return self.kind is Kind.RESULT or self.kind is Kind.ERROR
+
     def params(self) -> Members:
         """The members of `params`; empty if it is absent or no object."""
         return self._members("params")

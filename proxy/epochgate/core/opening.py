@@ -111,8 +111,11 @@ def read(session: Session, attempt: Opening, data: bytes) -> None:
 
 
 def _is_answer(attempt: Opening, message: Message) -> bool:
-    is_response = message.kind in (Kind.RESULT, Kind.ERROR)
-    return is_response and message.id is not None and jsonrpc.same_id(message.id, attempt.request.id or b"")
+    return (
+        message.is_response
+        and message.id is not None
+        and jsonrpc.same_id(message.id, attempt.request.id or b"")
+    )
 
 
 def _pass_on(session: Session, attempt: Opening) -> None:
