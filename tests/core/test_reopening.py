@@ -8,9 +8,18 @@ import pytest
 
 from epochgate.core.events import LegEnd
 from epochgate.core.states import SessionState
-from tests.core.messages import Json, event, initialize, initialize_answer, notification, progress, result
-from tests.core.playbook import JSON, Play, opened
-from tests.core.scenes import call, lost
+from tests.core.messages import (
+    Json,
+    event,
+    initialize,
+    initialize_answer,
+    notification,
+    progress,
+    request,
+    result,
+)
+from tests.core.playbook import JSON, Play, opened, quiet
+from tests.core.scenes import call, listening, lost
 from tests.core.sides import Exchange
 
 
@@ -358,3 +367,69 @@ def test_a_heal_that_begins_before_it_is_durable_goes_on() -> None:
     play.answer(leg, result(leg.id))
     assert exchange.answer["id"] == 5
     assert repeated.answer["id"] == "again"
+
+
+# --- never an endless wait --------------------------------------------------------------------------
+
+
+def test_one_that_waits_for_a_heal_gets_an_error_at_the_heals_deadline() -> None:
+    """The heal itself goes on while a client listens, however long the server is out of reach (G3)."""
+    play, _, leg = listening()
+    quiet(play)
+    play.cut(leg)
+    play.advance(1)
+    play.refuse(play.leg("GET"), 404)
+    exchange = again(play)
+
+    while exchange.is_open and play.now < 1_100:
+        play.unreachable(play.leg("initialize"))
+        play.advance(2)
+
+    assert exchange.answer["error"]["code"] == -32051
+    assert exchange.answer["error"]["data"]["reason"] == "heal_deadline"
+    assert play.session.state is SessionState.HEALING
+
+
+def test_a_server_that_never_answers_it_is_given_up() -> None:
+    """Other requests of the session are no reason to wait for ever (G3)."""
+    play = opened(max_silence_s=100.0)
+    exchange = again(play)
+    leg = play.leg("initialize")
+
+    for number in range(3):
+        play.advance(40)
+        play.post(request("ping", id=number))
+        play.answer(play.leg("ping"), result(play.leg("ping").id, {}))
+
+    assert exchange.answer["error"]["data"]["reason"] == "upstream_silent"
+    assert not leg.is_open
+    assert play.session.state is SessionState.LIVE
+
+
+@pytest.mark.parametrize("is_healed", [True, False])
+def test_an_answer_that_comes_during_a_heal_waits_for_its_end(is_healed: bool) -> None:
+    """The heal decides which session is the current one; two must not be the second."""
+    play = opened()
+    quiet(play)
+    exchange = again(play)
+    own = play.leg("initialize")
+    call = play.call()
+    play.refuse(play.leg("tools/call"), 404)
+    healing = play.leg("initialize")
+
+    headers = (*JSON, (b"Mcp-Session-Id", b"up-1"))
+    play.answer(own, initialize_answer(own.id), headers=headers)
+    assert exchange.status is None
+    if is_healed:
+        play.heal()
+        play.adopt()
+        other = play.adopted[-1][1]
+        assert other.visible_id == b"up-1"
+    else:
+        play.refuse(healing, 403)
+        assert play.session.state is SessionState.LIVE
+
+    assert exchange.answer["id"] == "again"
+    numbers = [one.number for one in play.session.generations]
+    assert numbers == [1, 2]
+    assert call.is_open or call.status == 200

@@ -9,6 +9,7 @@ from epochgate.core import (
     ending,
     healing,
     legs,
+    reopening,
     restarting,
     resuming,
     sending,
@@ -51,6 +52,8 @@ def _fire(session: Session, timer: Timer, of: int) -> None:
             silence.due(session, session.streams[of])
         case Timer.REOPEN:
             standalone.reopen(session, session.streams[of])
+        case Timer.NEGOTIATE:
+            reopening.overdue(session, of)
         case Timer.INQUIRY:
             legs.overdue(session, of)
         case Timer.ASK:

@@ -26,6 +26,7 @@ from epochgate.core.http import Headers
 from epochgate.core.jsonrpc import Kind, Message
 from epochgate.core.jsontext import read_string
 from epochgate.core.states import SessionInput
+from epochgate.core.timers import Timer
 from epochgate.core.values import Value
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Opening:
     is_passing: bool = False
     has_client: bool = True
     is_repeated: bool = False
+    begun: Begun | None = None  # by an answer that came during a heal, whose end it waits for
 
     @property
     def body(self) -> bytes:
@@ -135,7 +137,7 @@ def ended(session: Session, attempt: Opening, end: LegEnd) -> None:
     is_whole = end is LegEnd.CLEAN or (end is LegEnd.CLOSED and _stands_by_itself(attempt, message))
     if not is_whole or not attempt.status:
         session.do(UpstreamFailed("connect" if end is LegEnd.NOT_SENT else "reset"))
-        _answer_error(session, attempt, "upstream_unreachable" if end is LegEnd.NOT_SENT else "upstream_lost")
+        answer_error(session, attempt, "upstream_unreachable" if end is LegEnd.NOT_SENT else "upstream_lost")
         return
     _settle(session, attempt, message if _is_answer(attempt, message) else None)
 
@@ -152,10 +154,10 @@ def give_up(session: Session, attempt: Opening) -> None:
         session.do(AbortAnswer(attempt.exchange))
         _drop(session, attempt)
         return
-    _answer_error(session, attempt, "upstream_silent")
+    answer_error(session, attempt, "upstream_silent")
 
 
-def _answer_error(session: Session, attempt: Opening, reason: str) -> None:
+def answer_error(session: Session, attempt: Opening, reason: str) -> None:
     """200 and a JSON-RPC error: some clients lose everything on a 5xx (W4)."""
     text = f"epochgate: the server could not be reached ({reason})"
     data = {"reason": reason, "method": "initialize", "generation": 0}
@@ -246,6 +248,7 @@ def _events(session: Session, body: bytes) -> bytes:
 def _drop(session: Session, attempt: Opening) -> None:
     """The exchange began nothing; nor is anything left of a session that it was to begin."""
     if attempt.is_repeated:
+        session.clear_timer(Timer.NEGOTIATE, attempt.exchange)
         return
     session.opening = None
     session.move(SessionInput.NOT_OPENED)

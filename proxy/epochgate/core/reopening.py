@@ -17,6 +17,7 @@ from epochgate.core.http import Headers
 from epochgate.core.journal import Budget
 from epochgate.core.jsonrpc import Message
 from epochgate.core.states import SessionInput, SessionState
+from epochgate.core.timers import Timer
 from epochgate.core.upward import headers_of_post
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def begin(session: Session, post: PostArrived, request: Message) -> None:
     attempt = opening.Opening(post.exchange, post, request, is_repeated=True)
     if session.state is SessionState.HEALING:
         session.reopenings.append(attempt)
+        session.set_timer(Timer.NEGOTIATE, attempt.exchange, session.policy.heal_deadline_s)
     else:
         _send(session, attempt)
 
@@ -37,8 +39,23 @@ def heal_over(session: Session) -> None:
     """The heal under way has ended, in whatever way."""
     waiting, session.reopenings = session.reopenings, []
     for attempt in waiting:
-        if attempt.has_client:
+        if attempt.begun is not None:
+            settled(session, attempt, attempt.begun)
+        elif attempt.has_client:
             _send(session, attempt)
+
+
+def overdue(session: Session, exchange: int) -> None:
+    """A heal goes on for as long as anybody waits for it, and a server may never answer: an error ends
+    the wait (G3)."""
+    attempt = opening.find(session, exchange)
+    if attempt is None:
+        return
+    if attempt in session.reopenings:
+        session.reopenings.remove(attempt)
+        opening.answer_error(session, attempt, "heal_deadline")
+    else:
+        opening.give_up(session, attempt)
 
 
 def _send(session: Session, attempt: Opening) -> None:
@@ -46,6 +63,7 @@ def _send(session: Session, attempt: Opening) -> None:
     headers: Headers = headers_of_post(head, session.current)
     if session.state is SessionState.LOST:
         headers = http.without(headers, (http.SESSION_ID,))
+    session.set_timer(Timer.NEGOTIATE, attempt.exchange, session.policy.max_silence_s)
     attempt.leg = legs.send(session, attempt, b"POST", head, headers, attempt.post.raw)
 
 
@@ -55,6 +73,7 @@ def session_ended(session: Session) -> None:
     for attempt in under_way:
         delivery.drop_leg(session, attempt.leg, is_answered=False)
     for attempt in (*session.reopenings, *under_way):
+        session.clear_timer(Timer.NEGOTIATE, attempt.exchange)
         if attempt.has_client:
             delivery.not_found(session, attempt.exchange)
     session.reopenings = []
@@ -65,6 +84,11 @@ def session_ended(session: Session) -> None:
 
 def settled(session: Session, attempt: Opening, begun: Begun | None) -> None:
     """The answer is whole. `begun` is what it begins; None if it is no answer that begins a session."""
+    if begun is not None and session.state is SessionState.HEALING:
+        attempt.begun = begun  # which session is the current one then, the heal decides
+        session.reopenings.append(attempt)
+        return
+    session.clear_timer(Timer.NEGOTIATE, attempt.exchange)
     if begun is None:
         _pass(session, attempt)
     elif begun.upstream_id == session.current.upstream_id and session.state is not SessionState.LOST:

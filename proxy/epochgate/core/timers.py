@@ -20,6 +20,7 @@ class Timer(Enum):
     IDLE = "idle"  # 0: the session
     INQUIRY = "inquiry"  # leg
     KEEPALIVE = "keepalive"  # exchange
+    NEGOTIATE = "negotiate"  # exchange: an `initialize` within the session
     REOPEN = "reopen"
     RETAIN = "retain"
     RETRY = "retry"
