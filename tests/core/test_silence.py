@@ -6,7 +6,7 @@ import pytest
 
 from epochgate.core import http
 from epochgate.core.events import ClientStalled, LegEnd
-from tests.core.messages import Json, error, event, progress, request, result
+from tests.core.messages import Json, error, event, progress, request, result, retry
 from tests.core.playbook import MARK, Play, opened
 from tests.core.sides import Exchange, Upstream
 
@@ -186,3 +186,20 @@ def test_a_leg_that_we_do_not_read_is_not_called_silent() -> None:
 
     assert not play.sent("ping")
     assert leg.is_open
+
+
+@pytest.mark.parametrize("epoch", [None, 7])
+def test_a_poll_that_is_announced_for_next_year_ends_at_the_limit_of_silence(epoch: Json) -> None:
+    """The server names the time; the client must not wait for it without end (R22)."""
+    play = opened(epoch=epoch, hold_s=10_000.0)
+    exchange = play.call(token=1)
+    leg = play.leg("tools/call")
+    play.open(leg)
+    play.send(leg, event(progress(leg.token, 1, epoch), 1), retry(31_536_000_000))
+    play.end(leg, LegEnd.CLEAN)
+
+    play.advance(3_500)
+    assert exchange.is_open
+    play.advance(200)
+
+    assert exchange.answer["error"]["data"]["reason"] == "upstream_silent"

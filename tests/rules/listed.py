@@ -255,6 +255,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_passing.py::test_a_standalone_leg_that_breaks_inside_is_reopened",
     ),
     "R22": (
+        "core/test_silence.py::test_a_poll_that_is_announced_for_next_year_ends_at_the_limit_of_silence",
         "rules/test_epoch_and_splice.py::test_silence_on_a_leg_that_a_header_proved_is_probed",
         "rules/test_silence.py::test_comments_do_not_hide_that_the_session_is_another",
         "rules/test_silence.py::test_a_server_that_answers_one_after_the_other_and_sends_comments_is_not_taken_for_dead",

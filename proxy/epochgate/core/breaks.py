@@ -57,6 +57,7 @@ def broke(session: Session, stream: Stream, end: LegEnd) -> None:
             session.move_stream(stream, UpInput.POLL_ANNOUNCED)
             stream.poll_retry_ms = _announced_ms(session, stream)
             session.set_timer(Timer.RETRY, stream.handle, (stream.poll_retry_ms or 0) / 1000)
+            silence.watch(session, stream)
         case Verdict.END:
             clientleg.cancel_due(session, stream)
             ending.stream_over(session, stream)

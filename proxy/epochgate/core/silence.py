@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _NEARLY_S = 0.001  # closer to its time than a clock can tell
 _LISTENING = (Up.SENT, Up.OPEN, Up.PROVING, Up.OPAQUE)
+_SILENT = (*_LISTENING, Up.RETRY, Up.POLL)  # a server that polls may name any time (R4)
 _OTHER_EPOCH = Ruling(Verdict.RESTART, "epoch_mismatch", Scope.SESSION)
 
 
@@ -41,14 +42,14 @@ def due(session: Session, stream: Stream) -> None:
         return
     idle = session.now - stream.last_read_at
     left = session.policy.silence_s - idle
-    if stream.up not in _LISTENING or stream.is_leg_paused or left > _NEARLY_S:
-        after = left if left > _NEARLY_S else session.policy.silence_s
-        session.set_timer(Timer.SILENCE, stream.handle, after)
-        return
-    if idle >= session.policy.max_silence_s:
+    if idle >= session.policy.max_silence_s and not stream.is_leg_paused and stream.up in _SILENT:
         session.do(Judged("upstream", stream.kind.value, "fail", "upstream_silent", stream.exchange))
         delivery.fail(session, stream, OUTCOME_UNKNOWN, "upstream_silent")
         ending.stream_over(session, stream)
+        return
+    if stream.up not in _LISTENING or stream.is_leg_paused or left > _NEARLY_S:
+        after = left if left > _NEARLY_S else session.policy.silence_s
+        session.set_timer(Timer.SILENCE, stream.handle, after)
         return
     probe(session, stream)
 
