@@ -146,7 +146,7 @@ def error_stream(session: Session, exchange: int, missing: tuple[bytes, ...]) ->
     block = session.blocks.take()
     first = cursor.mint(block, 0)
     owed = tuple((id, position) for position, id in enumerate(missing, 1))
-    session.tombstones[block] = Tombstone(owed, first + len(owed), is_standalone=False)
+    _set_stone(session, block, Tombstone(owed, first + len(owed), is_standalone=False))
     delivery.open_answer(session, exchange, sse_headers(session), b"")
     events = [sse.priming(first)] if delivery.may_prime(session) else []
     for request_id, position in owed:
@@ -225,7 +225,11 @@ def _bury(session: Session, stream: Stream) -> None:
     last_cursor = stream.numbering.next_cursor - 1 if stream.successor is None else -1
     for block, first in stream.numbering.blocks:
         session.block_owners.pop(block, None)
-        session.tombstones[block] = Tombstone(stream.answers, last_cursor, not stream.is_request, first)
+        _set_stone(session, block, Tombstone(stream.answers, last_cursor, not stream.is_request, first))
+
+
+def _set_stone(session: Session, block: int, stone: Tombstone) -> None:
+    session.tombstones[block] = stone
     while len(session.tombstones) > session.policy.max_tombstones:
         session.tombstones.pop(next(iter(session.tombstones)))
 

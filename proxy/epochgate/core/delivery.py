@@ -58,7 +58,7 @@ def client_headers(session: Session, headers: Headers) -> Headers:
         headers = http.with_value(headers, http.SESSION_ID, session.visible_id)
     if session.policy.advertise_epoch:
         return http.with_value(headers, session.policy.epoch_header, b"%d" % session.current.number)
-    if len(session.generations) > 1:
+    if session.current.number > 1:
         headers = http.without(headers, (session.policy.epoch_header,))  # R39
     return headers
 

@@ -32,7 +32,7 @@ def relayed(session: Session, stream: Stream, message: Message) -> bytes:
     if token is not None:
         token = _free(session, token, session.question_tokens)
         session.question_tokens[token] = question
-    for table in (session.questions, session.question_tokens):
+    for table in (session.questions, session.question_tokens, stream.generation.asked):
         while len(table) > _MAX_QUESTIONS:
             table.pop(next(iter(table)))
     if (visible, token) == (message.id, message.token) or not message.is_rewritable:

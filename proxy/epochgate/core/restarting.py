@@ -41,12 +41,16 @@ from epochgate.core.verdict import OUTSIDE, Ruling, Scope, Verdict
 if TYPE_CHECKING:
     from epochgate.core.session import Session
 
+MAX_CALLERS = 64  # of a session; tokens are refreshed: the one used longest ago is a stranger again
 _LIFE_S = 5.0  # a 2xx that young makes one 404 doubtful (R26)
 
 
 def accept(session: Session, head: RequestHead) -> None:
     """The upstream accepted this caller's credentials in this session (R32)."""
-    session.accepted[head.fingerprint] = head
+    callers = session.accepted
+    if callers.pop(head.fingerprint, None) is None and len(callers) >= MAX_CALLERS:
+        del callers[next(iter(callers))]
+    callers[head.fingerprint] = head
     session.last_head = head
 
 

@@ -333,8 +333,14 @@ class Session:
         return generation
 
     def take_generation(self, generation: Generation) -> None:
-        """What is sent from now on is sent in this generation."""
-        self.generations.append(generation)
+        """What is sent from now on is sent in this generation. Old ones that nothing is left of go."""
+        in_use = {id(stream.generation) for stream in self.streams.values()}
+        kept = [
+            one
+            for one in self.generations
+            if id(one) in in_use or one.cancels_open or not (one.is_gone or one.is_ended)
+        ]
+        self.generations = [*kept, generation]
         self.current = generation
 
     def own_id(self) -> bytes:
