@@ -9,6 +9,7 @@ from epochgate.core.states import SessionState
 from tests.core.messages import (
     event,
     initialize_answer,
+    notification,
     progress,
     result,
 )
@@ -164,3 +165,20 @@ def test_an_ended_session_is_forgotten() -> None:
 
     assert play.is_forgotten
     assert play.session.next_deadline() is None
+
+
+def test_what_the_server_is_still_asked_is_answered_before_the_session_is_forgotten() -> None:
+    """However short `retain` is (G3)."""
+    play = opened(retain_s=0.0)
+    notified = play.post(notification("notifications/roots/list_changed"))
+    second = play.delete()
+    first = play.delete()
+
+    play.answer(play.leg("DELETE"), b"")
+    play.advance(0.1)
+    assert (first.status, second.status, notified.status) == (200, None, None)
+    play.advance(10)
+
+    assert (second.status, notified.status) == (200, 202)
+    play.advance(10)
+    assert play.is_forgotten

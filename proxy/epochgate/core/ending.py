@@ -16,7 +16,6 @@ from epochgate.core import (
 )
 from epochgate.core.commands import (
     AbortAnswer,
-    CloseLeg,
     Counted,
     Respond,
 )
@@ -232,9 +231,9 @@ def idle_due(session: Session) -> None:
         leave(session)
         end(session)
         return
-    for leg in list(session.legs):
-        session.do(CloseLeg(leg))
-    session.legs.clear()
+    if session.legs:  # requests that wait for what the server says; each has its own time limit
+        session.set_timer(Timer.IDLE, 0, session.policy.ping_s)
+        return
     for stream in list(session.streams.values()):
         clientleg.forget(session, stream)
     session.forget()
