@@ -247,3 +247,25 @@ def test_a_listener_that_returns_to_a_lost_session_has_it_healed() -> None:
     play.open(new)
     play.send(new, event(log("b", 8), 1))
     assert "b" in texts(second)
+
+
+def test_a_broken_stream_of_a_session_that_is_healed_no_more_ends() -> None:
+    """Its client would listen for ever to what nobody reopens."""
+    play, exchange, leg = listening(max_heals_per_minute=1)
+    quiet(play)
+    play.call()
+    play.refuse(play.leg("tools/call"), 404)
+    play.refuse(play.leg("ping"), 404)
+    play.heal()
+    leg = play.leg("GET")
+    play.open(leg)
+    quiet(play)
+
+    play.cut(leg)
+    play.advance(1)
+    play.refuse(play.leg("GET"), 404)
+
+    assert play.heals == [("session_gone", "healed"), ("session_gone", "lost")]
+    assert not exchange.is_open
+    assert not exchange.is_aborted
+    assert play.get().status == 404

@@ -300,11 +300,15 @@ def surface(session: Session, stream: Stream) -> None:
 
 
 def fail_waiting(session: Session, reason: str) -> None:
-    """What waits for a session that will not come back gets its error; unbroken streams go on."""
+    """What waits for a session that will not come back gets its error, a broken standalone stream its
+    end; unbroken streams go on."""
     for stream in list(session.streams.values()):
         if stream.is_request and stream.up in (Up.VOID, Up.WAITING, Up.RETRY, Up.POLL):
             delivery.fail(session, stream, SESSION_NOT_RESTORED, reason)
             ending.stream_over(session, stream)
+    held = session.standalone
+    if held is not None and held.up is Up.VOID:
+        standalone.close(session, held)
 
 
 def mark_drift(session: Session) -> None:
