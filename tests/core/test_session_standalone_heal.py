@@ -269,3 +269,21 @@ def test_a_broken_stream_of_a_session_that_is_healed_no_more_ends() -> None:
     assert not exchange.is_open
     assert not exchange.is_aborted
     assert play.get().status == 404
+
+
+def test_what_a_lost_session_asked_on_it_is_called_off() -> None:
+    """Nobody waits for the answer any more; the person who is asked should know (R18)."""
+    play, exchange, leg = listening()
+    play.send(leg, event(ask(0)))
+    quiet(play)
+    play.call()
+    play.refuse(play.leg("tools/call"), 404)
+    play.refuse(play.leg("ping"), 404)
+
+    play.heal()
+
+    (cancelled,) = [one for one in exchange.messages if one["method"] == "notifications/cancelled"]
+    assert cancelled["params"]["requestId"] == 0
+    answer = play.post(result(0, {"action": "accept"}))
+    assert answer.status == 202
+    assert play.dropped == ["stale_answer"]

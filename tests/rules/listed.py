@@ -201,6 +201,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_session.py::test_a_fenced_owner_relays_nothing_more",
     ),
     "R18": (
+        "core/test_session_standalone_heal.py::test_what_a_lost_session_asked_on_it_is_called_off",
         "core/test_forwarding.py::test_an_answer_in_one_batch_with_a_notification_goes_to_its_own_question",
         "rules/test_heal.py::test_a_cancel_of_a_call_that_never_broke_goes_to_its_own_session",
         "rules/test_heal.py::test_the_answer_to_a_question_whose_call_has_ended_goes_no_further",

@@ -80,6 +80,8 @@ def move_to(session: Session, generation: Generation) -> None:
     session.clear_timer(Timer.HOLD, old.handle)
     session.set_timer(Timer.RETAIN, old.handle, session.policy.hold_s)
     session.standalone = new
+    if old.generation.is_gone:
+        delivery.tell_given_up(session, old, new)
     _send(session, new)
 
 
