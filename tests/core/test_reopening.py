@@ -433,3 +433,22 @@ def test_an_answer_that_comes_during_a_heal_waits_for_its_end(is_healed: bool) -
     numbers = [one.number for one in play.session.generations]
     assert numbers == [1, 2]
     assert call.is_open or call.status == 200
+
+
+def test_a_standalone_stream_that_waits_for_a_heal_is_opened_in_the_new_session() -> None:
+    """Else its client would listen for ever to nothing."""
+    play, exchange, leg = listening()
+    quiet(play)
+    play.cut(leg)
+    play.advance(1)
+    play.refuse(play.leg("GET"), 404)
+    play.refuse(play.leg("initialize"), 403)
+    assert play.session.state is SessionState.PARKED
+
+    again(play)
+    reanswer(play)
+    leg = play.leg("GET")
+    play.open(leg)
+    play.send(leg, event(notification("notifications/tools/list_changed")))
+
+    assert exchange.messages == [notification("notifications/tools/list_changed")]

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from epochgate.core import classify, delivery, http, legs, opening, restarting
+from epochgate.core import classify, delivery, http, legs, opening, restarting, standalone
 from epochgate.core import session as sessions
 from epochgate.core.commands import Adopt, Respond
 from epochgate.core.events import PostArrived
 from epochgate.core.http import Headers
 from epochgate.core.journal import Budget
 from epochgate.core.jsonrpc import Message
-from epochgate.core.states import SessionInput, SessionState
+from epochgate.core.states import SessionInput, SessionState, Up
 from epochgate.core.timers import Timer
 from epochgate.core.upward import headers_of_post
 
@@ -122,6 +122,9 @@ def _relay(session: Session, attempt: Opening) -> None:
         session.move(SessionInput.REOPENED)
     restarting.accept(session, attempt.post.head)
     opening.answer(session, attempt)
+    held = session.standalone
+    if held is not None and held.up is Up.VOID:  # no heal will take it along any more
+        standalone.move_to(session, session.current)
 
 
 def _begin_session(session: Session, attempt: Opening, begun: Begun) -> None:
