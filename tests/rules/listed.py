@@ -46,6 +46,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_session_found.py::test_without_epochs_it_is_a_break",
     ),
     "R5": (
+        "core/test_progress_elsewhere.py::test_progress_of_a_run_again_on_the_standalone_stream_is_held_back_as_on_its_own",
         "rules/test_epoch_and_splice.py::test_a_notice_that_was_not_read_is_given_again_before_the_run_that_came_to_be",
         "core/test_session_notices.py::test_the_notice_comes_first_on_that_stream",
         "core/test_session_notices.py::test_without_a_way_to_tell_only_questions_and_the_marked_answer_are_relayed",

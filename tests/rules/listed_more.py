@@ -243,6 +243,8 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_intake.py::test_a_notification_is_forwarded_and_acknowledged",
     ),
     "R38": (
+        "core/test_progress_elsewhere.py::test_progress_that_came_on_the_standalone_stream_counts_as_seen",
+        "core/test_progress_elsewhere.py::test_progress_of_a_run_again_on_the_standalone_stream_is_held_back_as_on_its_own",
         "rules/test_second_runs.py::test_progress_of_the_second_run",
         "core/test_progress.py::test_whether_the_client_saw_as_much_before",
         "core/test_session_notices.py::test_progress_is_dropped_until_it_exceeds_what_the_client_saw",

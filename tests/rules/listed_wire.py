@@ -4,6 +4,7 @@ from __future__ import annotations
 
 LISTED: dict[str, tuple[str, ...]] = {
     "W1": (
+        "core/test_progress_elsewhere.py::test_progress_that_came_on_the_standalone_stream_counts_as_seen",
         "rules/test_wire.py::test_progress_of_one_call_on_the_stream_of_another_is_mapped_and_passed",
         "rules/test_wire.py::test_progress_behind_its_answer_is_late_for_a_minute_and_then_nobodys",
         "core/test_standalone.py::test_progress_of_a_running_call_may_come_on_it",

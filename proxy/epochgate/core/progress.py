@@ -38,6 +38,23 @@ def is_seen(reading: Reading) -> bool:
     return params.progress <= owed.progress
 
 
+def note(reading: Reading) -> None:
+    """The client sees this much, on another stream than the request's own."""
+    if reading.owed is not None:
+        _raise(reading.owed, reading.message)
+
+
+def _raise(owed: Owed, message: Message) -> None:
+    params = _read(message)
+    seen = None if params is None else params.progress
+    total = None if params is None else params.total
+    if seen is None or (owed.progress is not None and total != owed.total):
+        owed.progress = UNCOMPARABLE
+    else:
+        owed.progress = seen if owed.progress is None else max(seen, owed.progress)
+    owed.total = total
+
+
 def remember(stream: Stream, owed: Owed, up_to: int) -> None:
     """Keep the last progress among the stream's events before position `up_to`, as the client saw it."""
     token = owed.message.token
@@ -52,7 +69,5 @@ def remember(stream: Stream, owed: Owed, up_to: int) -> None:
                 continue
             message = jsonrpc.read_message(data)
             if message.kind is Kind.NOTIFICATION and message.token == token:
-                params = _read(message)
-                owed.progress = UNCOMPARABLE if params is None or params.progress is None else params.progress
-                owed.total = None if params is None else params.total
+                _raise(owed, message)
                 return

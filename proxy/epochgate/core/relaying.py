@@ -211,6 +211,8 @@ def _take_message(session: Session, stream: Stream, event: sse.Event, out: _Outg
     for reading in readings:
         if reading.claim is Claim.ANSWER and reading.owed is not None:
             reading.owed.answered_at = position
+        elif reading.claim is Claim.ELSEWHERE_PROGRESS:
+            progress.note(reading)
     return _settle(session, stream, readings, out, has_drifted=has_drifted)
 
 
@@ -229,14 +231,23 @@ def _count_resume(session: Session, stream: Stream, ruling: Ruling) -> None:
 
 def _is_held_back(session: Session, stream: Stream, readings: list[Reading]) -> bool:
     """Of a restarted run: what the client could not be told of (R5), and progress it saw (R38)."""
-    if stream.restart is None or len(readings) != 1:
+    if len(readings) != 1:
         return False
     reading = readings[0]
-    if reading.claim in (Claim.ANSWER, Claim.QUESTION, Claim.PING):
+    is_elsewhere = reading.claim is Claim.ELSEWHERE_PROGRESS
+    run = _run_of(stream, reading) if is_elsewhere else stream
+    if run.restart is None or reading.claim in (Claim.ANSWER, Claim.QUESTION, Claim.PING):
         return False
-    if stream.is_mute:
+    if run.is_mute:
         return True
-    return reading.claim is Claim.PROGRESS and progress.is_seen(reading)
+    return (is_elsewhere or reading.claim is Claim.PROGRESS) and progress.is_seen(reading)
+
+
+def _run_of(stream: Stream, reading: Reading) -> Stream:
+    """The stream whose progress came on another one: some servers put all of it on the standalone stream."""
+    key = None if reading.owed is None else reading.owed.token_key
+    found = None if key is None else stream.generation.tokens.get(key)
+    return stream if found is None else found.stream
 
 
 def outgoing(session: Session, stream: Stream, reading: Reading) -> bytes:
