@@ -57,6 +57,11 @@ class Generation:
             self._turned_at = now
         self._retired.add(key)
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether the server may still have to be told of it: a cancel, or its end."""
+        return self.cancels_open > 0 or not (self.is_gone or self.is_ended)
+
     def keep_task(self, key: bytes) -> None:
         """The token of a task lives on with it (R30), up to so many."""
         self.tasks[key] = None

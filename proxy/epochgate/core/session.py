@@ -82,7 +82,6 @@ class Session:
         "is_volatile",
         "last_head",
         "legs",
-        "list_cursors",
         "log_level",
         "now",
         "number",
@@ -140,7 +139,6 @@ class Session:
         self.subscriptions: dict[str, None] = {}
         self.prelude: dict[str, Message] = {}
         self.tools = Tools()
-        self.list_cursors: dict[str, bool] = {}
 
         # the server
         self.generations: list[Generation] = []
@@ -335,11 +333,7 @@ class Session:
     def take_generation(self, generation: Generation) -> None:
         """What is sent from now on is sent in this generation. Old ones that nothing is left of go."""
         in_use = {id(stream.generation) for stream in self.streams.values()}
-        kept = [
-            one
-            for one in self.generations
-            if id(one) in in_use or one.cancels_open or not (one.is_gone or one.is_ended)
-        ]
+        kept = [one for one in self.generations if id(one) in in_use or one.is_wanted]
         self.generations = [*kept, generation]
         self.current = generation
 

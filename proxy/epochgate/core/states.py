@@ -50,7 +50,6 @@ SESSION: Mapping[tuple[SessionState, SessionInput], SessionState] = {
     (_S.HEALING, _I.COMMITTED): _S.LIVE,
     (_S.HEALING, _I.INCOMPATIBLE): _S.LOST,
     (_S.HEALING, _I.UNREACHABLE): _S.PARKED,
-    (_S.HEALING, _I.DRIFTED): _S.HEALING,
     (_S.HEALING, _I.ENDED): _S.ENDED,
     (_S.PARKED, _I.HEAL): _S.HEALING,
     (_S.PARKED, _I.SURFACED): _S.LOST,
@@ -85,12 +84,10 @@ class UpInput(Enum):
     STREAM_OPENED = "SSE headers"
     PASSED_ON = "an answer or event above its buffer"
     ANSWERED = "last owed answer"
-    NOT_RUN = "404, or no byte accepted until the deadline"
     BROKE_PROVABLE = "broke, with what a proof needs"
-    BROKE_UNPROVABLE = "broke, with nothing to prove a resume by"
     POLL_ANNOUNCED = "announced clean end"
     POLL_DUE = "poll timer"
-    RESTARTED = "verdict restart"
+    RESTARTED = "verdict restart: broke with no proof, refused, not run, or not believed"
     CANCELLED = "cancel"
     SUPERSEDED = "re-issued"
     FAILED = "error written"
@@ -107,14 +104,11 @@ UPSTREAM: Mapping[tuple[Up, UpInput], Up] = {
     (_U.SENT, _N.STREAM_OPENED): _U.OPEN,
     (_U.SENT, _N.PASSED_ON): _U.OPAQUE,
     (_U.SENT, _N.ANSWERED): _U.ANSWERED,
-    (_U.SENT, _N.NOT_RUN): _U.VOID,
-    (_U.SENT, _N.BROKE_UNPROVABLE): _U.VOID,
     (_U.SENT, _N.RESTARTED): _U.VOID,
     (_U.OPEN, _N.ANSWERED): _U.ANSWERED,
     (_U.OPEN, _N.PASSED_ON): _U.OPAQUE,
     (_U.OPEN, _N.RESTARTED): _U.VOID,
     (_U.OPEN, _N.BROKE_PROVABLE): _U.RETRY,
-    (_U.OPEN, _N.BROKE_UNPROVABLE): _U.VOID,
     (_U.OPEN, _N.POLL_ANNOUNCED): _U.POLL,
     (_U.OPAQUE, _N.ANSWERED): _U.ANSWERED,
     (_U.OPAQUE, _N.RESTARTED): _U.VOID,
@@ -125,7 +119,6 @@ UPSTREAM: Mapping[tuple[Up, UpInput], Up] = {
     (_U.PROVING, _N.ANSWERED): _U.ANSWERED,
     (_U.PROVING, _N.RESTARTED): _U.VOID,
     (_U.PROVING, _N.BROKE_PROVABLE): _U.RETRY,
-    (_U.PROVING, _N.BROKE_UNPROVABLE): _U.VOID,
     (_U.PROVING, _N.POLL_ANNOUNCED): _U.POLL,
     (_U.POLL, _N.POLL_DUE): _U.RETRY,
     (_U.POLL, _N.RESTARTED): _U.VOID,

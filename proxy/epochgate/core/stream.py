@@ -269,18 +269,9 @@ class Stream:
         )
 
     @property
-    def is_attached(self) -> bool:
-        return self.client is ClientHalf.ATTACHED
-
-    @property
     def is_body_passed_on(self) -> bool:
         """Whether the answer is a body, not a stream of events, that the client gets as it comes (R34)."""
         return self.up is Up.OPAQUE and self.answer is not None and not self.answer.is_sse
-
-    @property
-    def is_waited_for(self) -> bool:
-        """Whether a client connection waits for this stream's answer."""
-        return self.exchange is not None
 
     @property
     def has_id(self) -> bool:
