@@ -242,15 +242,6 @@ def test_the_beginning_of_an_incomplete_event_can_be_looked_at() -> None:
     assert repr(framer) == "<Framer 8 pending>"
 
 
-def test_an_event_whose_last_cr_was_held_is_whole_when_nothing_follows() -> None:
-    framer = Framer()
-    assert framer.feed(b"data: 1\r\n\r") == b""
-
-    assert framer.finish() == b"data: 1\r\n\r"
-    assert framer.pending == 0
-    assert framer.finish() == b""
-
-
 def test_an_event_that_is_not_whole_at_the_end_is_none() -> None:
     framer = Framer()
     framer.feed(b"data: 1\n")

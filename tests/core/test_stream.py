@@ -11,7 +11,7 @@ from epochgate.core.events import RequestHead
 from epochgate.core.generation import Generation
 from epochgate.core.journal import Budget
 from epochgate.core.states import ClientInput, Up, UpInput
-from epochgate.core.stream import Answer, Kind, Owed, OwedState, Restart, Stream, Tombstone
+from epochgate.core.stream import Kind, Owed, OwedState, Restart, Stream, Tombstone
 
 HEAD = RequestHead(b"/mcp", (), b"alice")
 
@@ -143,40 +143,6 @@ def test_a_client_can_come_back_if_this_stream_or_one_before_it_gave_an_id() -> 
 
     assert first.has_id
     assert second.has_id
-
-
-def test_a_client_is_attached_from_the_head_of_its_answer_until_it_leaves() -> None:
-    one = stream()
-    assert not one.is_attached
-
-    one.move_client(ClientInput.OPENED)
-    assert one.is_attached
-
-    one.move_client(ClientInput.LEFT)
-    assert not one.is_attached
-
-
-def test_a_stream_is_waited_for_while_a_client_connection_is_its_own() -> None:
-    one = stream()
-    assert not one.is_waited_for
-
-    one.exchange = 3
-    assert one.is_waited_for
-
-
-@pytest.mark.parametrize(("is_sse", "is_passed_on"), [(False, True), (True, False)])
-def test_only_an_answer_that_is_no_event_stream_is_a_body_that_is_passed_on(
-    is_sse: bool, is_passed_on: bool
-) -> None:
-    one = stream()
-    one.answer = Answer(200, (), [b"a", b"b"], is_sse=is_sse)
-    one.move(UpInput.SENT)
-    assert not one.is_body_passed_on
-
-    one.move(UpInput.PASSED_ON)
-
-    assert one.is_body_passed_on is is_passed_on
-    assert one.answer.body == b"ab"
 
 
 def test_a_stream_whose_requests_all_carry_stamps_can_be_resumed() -> None:

@@ -56,6 +56,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_restarting.py::test_an_answer_of_the_last_five_seconds_is_a_sign_of_life",
         "guarantees/test_g7_loud.py::test_a_404_of_another_replica_is_counted_as_a_fault_of_affinity",
         "guarantees/test_g8_limits.py::test_a_session_heals_so_often_a_minute_and_no_more",
+        "core/test_session_leftovers.py::test_a_session_that_was_made_too_late_for_who_waited_is_ended",
     ),
     "R27": (
         "rules/test_heal_requests.py::test_html_during_a_deploy_is_no_lost_session",
@@ -80,6 +81,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_session_found.py::test_one_that_cannot_be_asked_is_tried_again",
         "core/test_session_found.py::test_a_session_whose_heals_are_refused_is_never_lost",
         "core/test_session_found.py::test_a_session_whose_heals_are_refused_is_never_lost",
+        "core/test_session_leftovers.py::test_a_session_that_was_made_too_late_for_who_waited_is_ended",
     ),
     "R28": (
         "rules/test_policy.py::test_a_call_that_asked_on_the_standalone_stream_is_not_run_again_either",
