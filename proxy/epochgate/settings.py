@@ -1,7 +1,8 @@
 """The one settings model, behind flags, `EPOCHGATE_*` variables and the YAML file.
 
-Here are the places and the choices; `limits.py` has the numbers. What the core obeys has its default
-in `core.policy.Policy` and nowhere else.
+Here are the places and the choices; `limits.py` has the numbers. What the core obeys has its default in
+`core.policy.Policy` and nowhere else. The readers of values stand in one file with the fields that they
+read: a setting is one entry, its sentence and its check.
 """
 
 from __future__ import annotations

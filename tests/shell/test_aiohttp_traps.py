@@ -12,7 +12,7 @@ import logging
 import pytest
 
 from epochgate.core.events import LegEnd
-from epochgate.shell.downstream import Exchange
+from epochgate.shell.exchange import Exchange
 from epochgate.shell.relay import Relayed
 from epochgate.shell.spawn import Tasks
 from tests.shell.wire import (

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 
-from epochgate.shell.downstream import Exchange, ServerLimits
+from epochgate.shell.downstream import ServerLimits
+from epochgate.shell.exchange import Exchange
 from epochgate.shell.headers import Allowed
 from tests.shell.wire import DEADLINE_S, Owner, Peer, connected, listening, on_each_loop, until
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from epochgate.shell.downstream import Exchange
+from epochgate.shell.exchange import Exchange
 from tests.shell.wire import Owner, Peer, connected, listening, on_each_loop
 
 SSE = ((b"Content-Type", b"text/event-stream"),)

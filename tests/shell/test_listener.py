@@ -8,7 +8,8 @@ import socket
 
 import pytest
 
-from epochgate.shell.downstream import Exchange, Server
+from epochgate.shell.downstream import Server
+from epochgate.shell.exchange import Exchange
 from tests.shell.wire import DEADLINE_S, Owner, Peer, connected, listening, on_each_loop, until
 
 SSE = ((b"Content-Type", b"text/event-stream"),)

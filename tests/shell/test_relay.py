@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from epochgate.shell.downstream import Exchange
+from epochgate.shell.exchange import Exchange
 from epochgate.shell.relay import Relayed, relay
 from tests.shell.wire import (
     Peer,

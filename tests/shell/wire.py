@@ -17,7 +17,8 @@ from epochgate.core.commands import SendUpstream
 from epochgate.core.events import LegEnd
 from epochgate.core.http import Headers
 from epochgate.shell.connection import UpstreamLimits
-from epochgate.shell.downstream import Exchange, Server, ServerLimits
+from epochgate.shell.downstream import Server, ServerLimits
+from epochgate.shell.exchange import Exchange
 from epochgate.shell.headers import Allowed, request_headers
 from epochgate.shell.relay import Relayed, relay
 from epochgate.shell.upstream import Origin, Upstream

@@ -19,13 +19,10 @@ from aiohttp.http import HttpVersion11
 
 from epochgate.core.http import find
 from epochgate.core.policy import KIB, MIB
-from epochgate.shell.answer import Phase
 from epochgate.shell.client_connection import BadBody, Connection
 from epochgate.shell.exchange import Exchange
 from epochgate.shell.headers import Allowed, find_refusal
 from epochgate.shell.listener import Listener, bind
-
-__all__ = ["Connection", "Exchange", "Phase", "Server", "ServerLimits"]
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 

@@ -6,6 +6,7 @@ import asyncio
 
 from epochgate.core.enums import Enum
 from epochgate.observe.logs import Logger
+from epochgate.shell.sockets import CONNECT_ERRORS
 
 # A server that is there is asked this often, at least six times in `ready_grace`.
 PROBE_INTERVAL_S = 10.0
@@ -63,7 +64,7 @@ class Readiness:
         try:
             async with asyncio.timeout(self._connect_s):
                 _, writer = await asyncio.open_connection(self._host, self._port)
-        except (OSError, RuntimeError):  # refused, unknown name, timeout; uvloop: RuntimeError
+        except CONNECT_ERRORS:
             return False
         writer.close()
         return True

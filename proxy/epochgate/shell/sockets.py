@@ -25,6 +25,10 @@ TCP_CLOSE_WAIT = 8
 _POLL = select.poll()  # empty between two calls: one for each connection would be half a KiB
 
 
+# What a connect that fails raises: refused, unknown name, timeout; uvloop raises RuntimeError.
+CONNECT_ERRORS = (OSError, RuntimeError)
+
+
 class Socket(Protocol):
     """The calls that a socket and uvloop's stand-in share."""
 

@@ -21,6 +21,7 @@ from epochgate.core.events import LegEnd
 from epochgate.shell.connection import LegConnection, UpstreamLimits
 from epochgate.shell.leg import Leg, LegSink
 from epochgate.shell.locations import Home
+from epochgate.shell.sockets import CONNECT_ERRORS
 from epochgate.shell.spawn import Tasks
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -127,7 +128,7 @@ class Upstream:
         try:
             async with asyncio.timeout(self.limits.connect_s):
                 connection = await self._connect()
-        except (OSError, RuntimeError):  # refused, unknown name, timeout; uvloop: RuntimeError
+        except CONNECT_ERRORS:
             leg.ended(LegEnd.NOT_SENT, "connect")
             return
         if not connection.is_usable():
