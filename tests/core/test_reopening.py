@@ -452,3 +452,15 @@ def test_a_standalone_stream_that_waits_for_a_heal_is_opened_in_the_new_session(
     play.send(leg, event(notification("notifications/tools/list_changed")))
 
     assert exchange.messages == [notification("notifications/tools/list_changed")]
+
+
+def test_in_a_batch_it_is_found_wherever_it_stands() -> None:
+    """What is awaited is the answer to it, not to what stands before it."""
+    play = opened()
+    exchange = play.post([request("ping", id=1), initialize(id="again")])
+    leg = play.leg("batch")
+    play.open(leg, ((b"Mcp-Session-Id", b"up-1"),))
+    play.send(leg, event(initialize_answer("again")))
+
+    assert play.session.current.number == 2
+    assert exchange.answers[0]["id"] == "again"

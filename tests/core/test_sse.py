@@ -53,13 +53,15 @@ def test_an_event_that_ends_in_cr_after_crlf_waits_for_the_next_byte() -> None:
     assert framer.feed(b"data: 3\r\n\r\n") == b"data: 2\n\rdata: 3\r\n\r\n"
 
 
-def test_an_event_that_ends_in_a_held_cr_gets_its_lf_at_the_end_of_the_leg() -> None:
+@pytest.mark.parametrize(("is_cut", "end"), [(True, b"\r\n\r\n"), (False, b"\r\n\r")])
+def test_an_event_that_was_cut_in_its_last_line_end_gets_that_line_end(is_cut: bool, end: bytes) -> None:
     """What the next leg brings would follow a bare CR, which some readers do not take for a line end."""
     framer = Framer()
     framer.feed(b"data: 1\r\n\r")
 
-    assert framer.finish() == b"data: 1\r\n\r\n"
-    assert framer.finish() == b""
+    assert framer.finish(is_cut=is_cut) == b"data: 1" + end
+    assert framer.pending == 0
+    assert framer.finish(is_cut=is_cut) == b""
 
 
 def test_a_held_cr_before_another_cr_ends_two_lines() -> None:
@@ -246,7 +248,7 @@ def test_an_event_that_is_not_whole_at_the_end_is_none() -> None:
     framer = Framer()
     framer.feed(b"data: 1\n")
 
-    assert framer.finish() == b""
+    assert framer.finish(is_cut=True) == b""
 
 
 def test_what_follows_the_last_blank_line_is_split_off() -> None:

@@ -183,7 +183,9 @@ def ended(session: Session, stream: Stream, end: LegEnd) -> None:
     """A stream's leg ended. What is owed decides whether that is its end."""
     stream.leg = None
     stream.is_leg_paused = False
-    if stream.up in (Up.OPEN, Up.PROVING) and not _goes_on(session, stream, stream.framer.finish()):
+    if stream.up in (Up.OPEN, Up.PROVING) and not _goes_on(
+        session, stream, stream.framer.finish(is_cut=end is not LegEnd.CLEAN)
+    ):
         return
     if stream.is_body_passed_on:
         bodies.passed_on(session, stream, end)

@@ -25,7 +25,7 @@ from epochgate.core import (
 from epochgate.core.commands import Respond
 from epochgate.core.errors import LIMIT_REACHED, SESSION_NOT_RESTORED
 from epochgate.core.events import GetArrived, PostArrived
-from epochgate.core.jsonrpc import Kind
+from epochgate.core.jsonrpc import Kind, Message
 from epochgate.core.records import OwedRecord
 from epochgate.core.states import INTAKE, ClientAsk, ClientHalf, Does, SessionState, Up, look_up
 from epochgate.core.stream import Kind as StreamKind
@@ -48,9 +48,9 @@ def post_arrived(session: Session, event: PostArrived) -> None:
         else:
             forwarding.forward(session, forwarding.Post(event), session.current, event.raw)
         return
-    requests = body.requests
-    if session.state is SessionState.OPENING and session.opening is None and requests:
-        opening.begin(session, event, requests[0])
+    requests, initialize = body.requests, _find_initialize(body.requests)
+    if session.state is SessionState.OPENING and session.opening is None and initialize is not None:
+        opening.begin(session, event, initialize)
         return
     match look_up(INTAKE, session.state, _ask(body)):
         case Does.NOT_FOUND:
@@ -63,8 +63,8 @@ def post_arrived(session: Session, event: PostArrived) -> None:
             forwarding.acknowledge(session, event, body.messages)
         case Does.ROUTE:
             forwarding.route_answers(session, event, body.messages)
-        case Does.REOPEN:
-            reopening.begin(session, event, requests[0])
+        case Does.REOPEN if initialize is not None:
+            reopening.begin(session, event, initialize)
         case Does.WAIT | Does.HEAL_AND_WAIT:
             _take_request(session, event, is_waiting=True)
         case Does.SEND if requests:
@@ -73,10 +73,13 @@ def post_arrived(session: Session, event: PostArrived) -> None:
             forwarding.take_notifications(session, event, body.messages)
 
 
+def _find_initialize(requests: tuple[Message, ...]) -> Message | None:
+    return next((message for message in requests if message.method == "initialize"), None)
+
+
 def _ask(body: jsonrpc.Body) -> ClientAsk:
-    for message in body.requests:
-        if message.method == "initialize":
-            return ClientAsk.INITIALIZE
+    if _find_initialize(body.requests) is not None:
+        return ClientAsk.INITIALIZE
     if body.requests:
         return ClientAsk.REQUEST
     if any(message.kind is Kind.NOTIFICATION for message in body.messages):

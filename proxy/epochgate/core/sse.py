@@ -99,15 +99,16 @@ class Framer:
         """At most `size` bytes of the incomplete event, from its beginning."""
         return b"".join(self._chunks)[:size]
 
-    def finish(self) -> bytes:
+    def finish(self, *, is_cut: bool) -> bytes:
         """The event whose last line ends in a CR that was held, now that nothing follows it.
 
-        Its LF is put there: what comes next would follow that CR, in readers that know CRLF only.
+        If the bytes were cut there its LF is put there: what comes next would follow that CR, in readers
+        that know CRLF only.
         """
         if not self._is_cr_held:
             return b""
         self._is_cr_held = False
-        block = b"".join((*self._chunks, b"\n"))
+        block = b"".join((*self._chunks, b"\n" if is_cut else b""))
         self._chunks.clear()
         self._pending = 0
         return block
