@@ -68,6 +68,22 @@ def test_a_session_that_was_made_too_late_for_who_waited_is_ended() -> None:
     assert ended(play) == [b"up-2"]
 
 
+def test_a_heal_whose_commit_is_being_recorded_is_not_parked() -> None:
+    """It has succeeded, though nobody waits any more; the old session is ended with it."""
+    play = opened(heal_deadline_s=5.0)
+    call, leg = open_call(play)
+    play.is_persisting = False
+    play.cut(leg)
+    play.heal()
+    play.advance(5)
+    play.persist()
+
+    assert call.answer["error"]["data"]["reason"] == "heal_deadline"
+    assert play.heals == [("stream_restart", "healed")]
+    assert play.session.state is SessionState.LIVE
+    assert ended(play) == [b"up-1"]
+
+
 def test_the_id_that_the_session_goes_on_under_is_not_ended_with_a_heal_that_parks() -> None:
     play, _ = lost(heal_deadline_s=5.0)
     leg = play.leg("initialize")

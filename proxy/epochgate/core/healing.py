@@ -290,9 +290,10 @@ def _is_wanted(session: Session) -> bool:
 
 
 def park_if_unwanted(session: Session) -> None:
-    """The last one who waited has given up."""
-    if session.heal is not None and not _is_wanted(session):
-        _park(session, session.heal)
+    """The last one who waited has given up. What is being committed has succeeded all the same."""
+    run = session.heal
+    if run is not None and run.new is not session.current and not _is_wanted(session):
+        _park(session, run)
 
 
 def _park(session: Session, run: Heal) -> None:
