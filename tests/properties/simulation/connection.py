@@ -46,6 +46,7 @@ class Connection:
         self.head_epoch: int | None = None
         self.is_resumed = False
         self.is_poll_announced = False
+        self.has_retry = False  # a priming event on it told when to come back
         self.writer: Attached | None = None
         self._sink, self._log = sink, log
         self._written = 0

@@ -114,7 +114,7 @@ def _cancelled_calls_are_open(stack: ExitStack) -> None:
 
 
 def _nobody_is_asked(stack: ExitStack) -> None:
-    _put(stack, resuming, "authorise", lambda _session, _event, then: then())
+    _put(stack, resuming, "ask_first", lambda _session, event, then: then(event))
 
 
 def _nothing_is_recorded_first(stack: ExitStack) -> None:

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from epochgate.core.policy import PollWithoutEpoch
+from epochgate.core.policy import Policy, PollWithoutEpoch
 from tests.properties.simulation.calls import Call, Seen
-from tests.properties.simulation.connection import Arrival
+from tests.properties.simulation.connection import Arrival, Connection
 from tests.properties.simulation.payload import Origin
 from tests.properties.simulation.records import Execution
 
@@ -76,8 +76,7 @@ def _is_invisible(world: World, a: Origin, b: Origin, after: Seen) -> bool:
                 return True  # one connection, and nothing else stated on it
             if epoch == "header" and y.connection.head_epoch == a.owner:
                 return True  # R7: the header told the truth when it was sent
-            is_poll = x.connection.is_poll_announced and epoch == "none"
-            if is_poll and policy.poll_without_epoch is not PollWithoutEpoch.RESTART:
+            if epoch == "none" and is_accepted_poll(policy, x.connection):
                 return after.is_unproven or not after.is_response  # R4: the named exception of G1
     return False
 
@@ -101,5 +100,15 @@ def _is_first_excused(world: World, execution: Execution, arrival: Arrival, seen
         return arrival.tag is None or seen.is_response  # limit 1; R2's drift
     if traits.epoch == "header" and connection.head_epoch == execution.birth_owner:
         return True
-    is_poll = traits.epoch == "none" and execution.first.is_poll_announced
-    return is_poll and world.policy.poll_without_epoch is not PollWithoutEpoch.RESTART
+    return traits.epoch == "none" and is_accepted_poll(world.policy, execution.first)
+
+
+def is_accepted_poll(policy: Policy, connection: Connection) -> bool:
+    """R4: the clean end of this leg is a poll, which the settings accept without a proof."""
+    match policy.poll_without_epoch:
+        case PollWithoutEpoch.ACCEPT:
+            return connection.is_poll_announced
+        case PollWithoutEpoch.PRIMED:
+            return connection.is_poll_announced or connection.has_retry
+        case PollWithoutEpoch.RESTART:
+            return False

@@ -13,6 +13,7 @@ from tests.properties.simulation.traits import ServerTraits
 from tests.properties.simulation.wire import Pairs
 
 EPOCH_BASE = 1000
+POLL_MS = 500
 
 
 @dataclass
@@ -97,7 +98,9 @@ class Streams:
     def _write(self, connection: Connection, session_id: str, entry: Entry) -> None:
         has_id = entry.event_id is not None
         if entry.message is None:
-            connection.write(payload.frame("", entry.event_id, self.traits), has_id=has_id)
+            retry = POLL_MS if self.traits.polls and self.traits.primes else None
+            connection.has_retry = connection.has_retry or retry is not None
+            connection.write(payload.frame("", entry.event_id, self.traits, retry), has_id=has_id)
             return
         session = self.sessions.get(session_id)
         owner = entry.owner
@@ -112,14 +115,17 @@ class Streams:
         connection.write(data, entry.serials, self.tag(owner), has_id)
 
     def announce_poll(self, stream: Stream) -> None:
-        """End the connection after a `retry:`; the handler goes on."""
+        """End the connection after a `retry:`, if only that of its priming event; the handler goes on."""
         connection = stream.connection
         if connection is None:
+            return
+        if connection.has_retry and self.rng.random() < 0.5:
+            self.end(stream, is_clean=True)
             return
         entry = Entry(self.event_id(stream), 0, (), None)
         stream.entries.append(entry)
         connection.is_poll_announced = True
-        connection.write(payload.frame("", entry.event_id, self.traits, retry=500), has_id=True)
+        connection.write(payload.frame("", entry.event_id, self.traits, POLL_MS), has_id=True)
         self.end(stream, is_clean=True)
 
     def end(self, stream: Stream, is_clean: bool) -> None:
