@@ -9,7 +9,7 @@ from epochgate.core.commands import Drifted
 from epochgate.core.events import LegEnd
 from epochgate.core.states import SessionState
 from tests.core.messages import Json, event, progress, request, result
-from tests.core.playbook import Play, opened, quiet
+from tests.core.playbook import MARK, Play, opened, quiet
 from tests.core.scenes import open_call
 from tests.core.sides import Exchange, Upstream
 
@@ -189,4 +189,7 @@ def test_the_ping_that_asks_shows_a_session_that_was_made_anew(carrier: str) -> 
     play.call("other", id=6)
     assert play.session.current.number == 2
     assert play.leg("logging/setLevel").session_id == b"up-1"  # what the new session lacks is put back
+    play.answer(play.leg("tools/call"), result(play.leg("tools/call").id, {}))
+    mark = play.exchanges[max(play.exchanges)].answer["result"]["_meta"][MARK]
+    assert (mark["reason"], mark["generation"]) == ("drift", 2)
     assert leg.is_open  # a stream that never broke is judged as before

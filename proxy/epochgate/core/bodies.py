@@ -164,7 +164,7 @@ def _answer_owed(session: Session, stream: Stream, body: Body) -> Ruling | None:
     if len(answered) < len(stream.unanswered):
         return None
     if has_drifted:
-        restarting.mark_drift(session)
+        restarting.mark_drift(session, session.current.number + 1)
     written = [relaying.outgoing(session, stream, reading) for reading in readings]
     for reading in readings:
         if reading.owed is not None and reading.owed.key in answered:

@@ -205,7 +205,7 @@ def _take_message(session: Session, stream: Stream, event: sse.Event, out: _Outg
         return True
     has_drifted = any(one.reason == "drift" for one in rulings)
     if has_drifted:
-        restarting.mark_drift(session)
+        restarting.mark_drift(session, session.current.number + 1)
     written = [outgoing(session, stream, reading) for reading in readings]
     position = out.add(sse.with_data(event, jsonedit.rewrite_batch(body, written)))
     for reading in readings:

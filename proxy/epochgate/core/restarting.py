@@ -311,9 +311,9 @@ def fail_waiting(session: Session, reason: str) -> None:
         standalone.close(session, held)
 
 
-def mark_drift(session: Session) -> None:
-    """The client is told of a session that was re-created by the answer that shows it (G7)."""
-    session.pending_mark = Restart("drift", session.current.number + 1, 0, reissued=False)
+def mark_drift(session: Session, generation: int) -> None:
+    """The client is told of a session that was re-created by the answer that shows it, or the next (G7)."""
+    session.pending_mark = Restart("drift", generation, 0, reissued=False)
 
 
 def drift(session: Session, stream: Stream, readings: list[Reading]) -> None:

@@ -69,6 +69,8 @@ def _note_drift(session: Session, generation: Generation, outcome: Outcome) -> N
     stated = silence.stated_by(session, outcome)
     if epoch.compare(generation.epoch, *stated) is Match.DIFFERENT:
         restarting.take_over_drifted(session, generation, epoch.Epoch(*stated))
+        if session.current is not generation:
+            restarting.mark_drift(session, session.current.number)
 
 
 _NOTICE = b'"logger":"epochgate"'
