@@ -208,7 +208,7 @@ STATES: dict[Enum, str] = {
     Up.WAITING: "not sent yet: its record is to be durable first, or a heal is under way",
     Up.SENT: "its request was written",
     Up.OPEN: "events come, on a connection that never broke",
-    Up.OPAQUE: "a large JSON answer is passed on as it comes",
+    Up.OPAQUE: "a large answer or event is passed on as it comes",
     Up.RETRY: "broken; a resume is under way or due",
     Up.PROVING: "resumed; each message is judged",
     Up.POLL: "closed by the server, which announced when to come back",

@@ -211,13 +211,15 @@ class Settings(Limits):
     safe_tools: WordSet = _choice(_DEFAULT.safe_tools, "tools that may always be sent again")
     stateless_tools: WordSet = _choice(_DEFAULT.stateless_tools, "tools that leave nothing in the session")
     replay_tools: Words = _choice(
-        _DEFAULT.replay_tools, "tools whose last calls rebuild a session; open:close names the undo of one"
+        _DEFAULT.replay_tools, "tools whose last calls rebuild a session; open:close: close undoes open"
     )
     session_loss: SessionLoss = _choice(
         _DEFAULT.session_loss, "a 404 on a call: heal, tell the client, or decide"
     )
     poll_without_epoch: PollWithoutEpoch = _choice(
-        _DEFAULT.poll_without_epoch, "polls announced by a server that states no epochs"
+        _DEFAULT.poll_without_epoch,
+        "polls of a server without epochs: accept (announced by a last retry:), primed (also by that of the "
+        "first event), restart",
     )
     stamp: Annotated[Stamps, BeforeValidator(_read_switch)] = _choice(
         _DEFAULT.stamp, "own ids upstream; ints_31 for servers with 32-bit ids; off: no re-issue"
