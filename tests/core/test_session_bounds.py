@@ -77,3 +77,23 @@ def test_errors_for_an_expired_cursor_leave_no_more_tombstones_than_there_may_be
     assert {one.answer["error"]["data"]["reason"] for one in told} == {"expired"}
     assert len(play.session.tombstones) == 4
     assert play.get(told[-1].last_id).status == 405
+
+
+def test_of_a_call_that_asked_nothing_large_is_kept() -> None:
+    """Its question is remembered for long, so that an answer that comes late is known."""
+    play = opened()
+    exchange = play.call(text="x" * 10_000)
+    leg = play.leg("tools/call")
+    play.open(leg)
+    play.send(leg, event(ask(0), 1))
+    stream = play.session.exchanges[exchange.number]
+    play.post(result(0, {}))
+    play.accept(play.leg("answer"))
+    play.send(leg, event(result(leg.id), 2))
+    play.advance(61)
+
+    (question,) = play.session.questions.values()
+    assert question.stream is stream
+    assert stream.body is None
+    assert [(owed.id, owed.method, owed.message.raw) for owed in stream.owed] == [(b"5", "tools/call", b"")]
+    assert stream.ids.last is None

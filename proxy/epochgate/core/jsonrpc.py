@@ -108,6 +108,20 @@ class Body(Value, frozen=True):
     requests: tuple[Message, ...] = ()
 
 
+def without_text(message: Message) -> Message:
+    """What a message is, less what stands in it."""
+    return Message(
+        b"",
+        message.kind,
+        message.id,
+        message.method,
+        message.token,
+        message.cancels,
+        tool=message.tool,
+        is_task=message.is_task,
+    )
+
+
 def make_body(raw: bytes, messages: tuple[Message, ...], *, is_batch: bool) -> Body:
     """A body of these messages, which stand in `raw` in this order."""
     requests = tuple([message for message in messages if message.kind is Kind.REQUEST])

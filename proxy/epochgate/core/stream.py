@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from epochgate.core import jsonrpc
 from epochgate.core.axes import Leg
 from epochgate.core.enums import Enum
 from epochgate.core.eventids import EventIds
@@ -315,6 +316,14 @@ class Stream:
         if only is not None and only.token_stamp is not None and only.message.token is not None:
             key = b'"progressToken":'
             self.token_back = (key + only.token_stamp, key + only.message.token)
+
+    def let_go(self) -> None:
+        """It is forgotten: questions, task tokens and the log may name it still, and need no bytes of it."""
+        self.body = self.answer = self.usual = None
+        if self.ids is not _NO_IDS:
+            self.framer, self.ids = Framer(), EventIds()
+        for owed in self.owed:
+            owed.message = jsonrpc.without_text(owed.message)
 
     def move(self, event: UpInput) -> None:
         """The one place where the upstream half changes."""
