@@ -195,7 +195,8 @@ def forget(session: Session, stream: Stream) -> None:
     _bury(session, stream)
     for owed in stream.owed:
         _retire(session, stream, owed)
-    stream.let_go()
+    if session.questions or any(owed.message.is_task for owed in stream.owed):
+        stream.let_go()
     if session.standalone is stream:
         session.standalone = None
     if stream.successor is not None:

@@ -126,7 +126,8 @@ def note_answer(session: Session, stream: Stream, reading: Reading) -> None:
     elif owed.method in _RESTORED:
         _note_restored(session, owed.message)
     if owed.message.tool is not None:
-        note_call(session, stream, owed, has_failed=is_tool_error(reading.message))
+        has_failed = bool(session.policy.replay_tools) and is_tool_error(reading.message)
+        note_call(session, stream, owed, has_failed=has_failed)
 
 
 def _note_restored(session: Session, message: Message) -> None:
@@ -154,7 +155,7 @@ def note_call(session: Session, stream: Stream, owed: Owed, *, has_failed: bool)
     name = owed.message.tool
     if name is None:
         return
-    if not has_failed:
+    if session.policy.replay_tools and not has_failed:
         if name in session.policy.replay_tools:
             session.prelude.pop(name, None)
             session.prelude[name] = owed.message

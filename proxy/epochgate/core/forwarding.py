@@ -104,8 +104,6 @@ def take_along(session: Session, event: PostArrived) -> Body:
     """
     body = event.body
     assert body is not None
-    if not body.is_batch:
-        return body
     is_ours = event.head.fingerprint in session.accepted
     if is_ours:
         note_notifications(session, body.messages)

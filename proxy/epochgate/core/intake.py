@@ -52,7 +52,7 @@ def post_arrived(session: Session, event: PostArrived) -> None:
     if session.state is SessionState.OPENING and session.opening is None and initialize is not None:
         opening.begin(session, event, initialize)
         return
-    match look_up(INTAKE, session.state, _ask(body)):
+    match look_up(INTAKE, session.state, _ask(body, initialize)):
         case Does.NOT_FOUND:
             delivery.not_found(session, event.exchange)
         case Does.NOT_YET:
@@ -74,11 +74,14 @@ def post_arrived(session: Session, event: PostArrived) -> None:
 
 
 def _find_initialize(requests: tuple[Message, ...]) -> Message | None:
-    return next((message for message in requests if message.method == "initialize"), None)
+    for message in requests:
+        if message.method == "initialize":
+            return message
+    return None
 
 
-def _ask(body: jsonrpc.Body) -> ClientAsk:
-    if _find_initialize(body.requests) is not None:
+def _ask(body: jsonrpc.Body, initialize: Message | None) -> ClientAsk:
+    if initialize is not None:
         return ClientAsk.INITIALIZE
     if body.requests:
         return ClientAsk.REQUEST
@@ -95,7 +98,7 @@ def _take_request(session: Session, event: PostArrived, *, is_waiting: bool) -> 
     if session.running >= session.policy.max_streams:
         _answer_limit(session, event)
         return
-    body = forwarding.take_along(session, event)
+    body = forwarding.take_along(session, event) if event.body.is_batch else event.body
     stream = session.new_stream(StreamKind.REQUEST, event.head)
     stream.exchange = event.exchange
     session.exchanges[event.exchange] = stream

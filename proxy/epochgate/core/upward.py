@@ -142,9 +142,10 @@ def body_of(stream: Stream) -> bytes:
     body = stream.body
     assert body is not None
     by_message = {id(owed.message): owed for owed in stream.owed}
-    cancelled = {id(owed.message) for owed in stream.owed if owed.state is OwedState.CANCELLED}
-    if cancelled and body.is_batch:  # it goes up without them (R29)
-        body = rest_of_body(body, tuple(one for one in body.messages if id(one) not in cancelled))
+    if body.is_batch:  # it goes up without what was cancelled (R29)
+        cancelled = {id(owed.message) for owed in stream.owed if owed.state is OwedState.CANCELLED}
+        if cancelled:
+            body = rest_of_body(body, tuple(one for one in body.messages if id(one) not in cancelled))
     written = [_written(message, by_message.get(id(message))) for message in body.messages]
     return jsonedit.rewrite_batch(body, written) if body.is_batch else written[0]
 
