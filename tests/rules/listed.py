@@ -94,6 +94,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "guarantees/test_g1_resumed.py::test_an_epoch_that_a_tool_talks_about_is_not_the_servers",
         "core/test_epoch.py::test_an_epoch_that_cannot_be_read_is_compared_as_it_stands",
         "core/test_session_found.py::test_a_batch_in_one_event_that_states_two_epochs_is_a_splice",
+        "core/test_drifting.py::test_a_carrier_that_was_not_stated_again_keeps_what_was_captured",
     ),
     "R9": (
         "rules/test_large_events.py::test_a_large_answer_passes_as_it_comes_and_has_the_clients_id",

@@ -82,6 +82,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_session_found.py::test_a_session_whose_heals_are_refused_is_never_lost",
         "core/test_session_found.py::test_a_session_whose_heals_are_refused_is_never_lost",
         "core/test_session_leftovers.py::test_a_session_that_was_made_too_late_for_who_waited_is_ended",
+        "core/test_drifting.py::test_a_waiting_call_of_a_parked_session_goes_up_in_what_its_client_negotiated",
     ),
     "R28": (
         "rules/test_policy.py::test_a_call_that_asked_on_the_standalone_stream_is_not_run_again_either",

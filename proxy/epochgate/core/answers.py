@@ -15,6 +15,7 @@ from epochgate.core import (
     delivery,
     epoch,
     http,
+    legs,
     passing,
     relaying,
     restarting,
@@ -125,7 +126,7 @@ def _resume_answered(session: Session, stream: Stream, answer: Answer) -> None:
         return
     shape = classify.shape(session.policy, answer.status, answer.headers, b"")
     if shape is not Shape.SSE:
-        delivery.end_leg(session, stream, is_answered=True)
+        legs.end(session, stream, is_answered=True)
     _rule_on_resume(session, stream, judge(_answer_evidence(session, stream, shape)))
 
 

@@ -7,7 +7,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from epochgate.core import classify, delivery, ending, evidence, http, jsonedit, jsonrpc, relaying, restarting
+from epochgate.core import (
+    classify,
+    delivery,
+    drifting,
+    ending,
+    evidence,
+    http,
+    jsonedit,
+    jsonrpc,
+    relaying,
+    restarting,
+)
 from epochgate.core.axes import Claim
 from epochgate.core.commands import Dropped, Judged, OpenAnswer, UpstreamFailed, Write
 from epochgate.core.errors import OUTCOME_UNKNOWN
@@ -164,7 +175,7 @@ def _answer_owed(session: Session, stream: Stream, body: Body) -> Ruling | None:
     if len(answered) < len(stream.unanswered):
         return None
     if has_drifted:
-        restarting.mark_drift(session, session.current.number + 1)
+        drifting.mark_drift(session, session.current.number + 1)
     written = [relaying.outgoing(session, stream, reading) for reading in readings]
     for reading in readings:
         if reading.owed is not None and reading.owed.key in answered:
@@ -183,6 +194,6 @@ def _answer_owed(session: Session, stream: Stream, body: Body) -> Ruling | None:
         headers = delivery.client_headers(session, stream.answer.headers)
         delivery.respond(session, stream, stream.answer.status, headers, data, stream.answer.reason)
     if has_drifted:
-        restarting.drift(session, stream, readings)
+        drifting.drift(session, stream, readings)
     ending.stream_over(session, stream)
     return None

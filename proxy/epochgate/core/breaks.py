@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from epochgate.core import (
     clientleg,
-    delivery,
     ending,
+    legs,
     restarting,
     sending,
     silence,
@@ -34,7 +34,7 @@ def suspect(session: Session, stream: Stream) -> None:
 
 def leg_is_broken(session: Session, stream: Stream) -> None:
     """A leg that still stands was found dead (R22)."""
-    delivery.end_leg(session, stream)
+    legs.end(session, stream)
     broke(session, stream, LegEnd.BROKEN)
 
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from epochgate.core import cursor, delivery, jsonrpc, opening, restarting, sse
+from epochgate.core import cursor, delivery, jsonrpc, legs, opening, restarting, sse
 from epochgate.core.commands import (
     EndAnswer,
     PauseLeg,
     ResumeLeg,
     Write,
 )
-from epochgate.core.delivery import JSON_HEADERS
 from epochgate.core.errors import OUTCOME_UNKNOWN
 from epochgate.core.http import Headers
 from epochgate.core.states import ClientHalf, ClientInput, Up, UpInput
@@ -183,7 +182,7 @@ def hold_expired(session: Session, stream: Stream) -> None:
 
 def forget(session: Session, stream: Stream) -> None:
     """Drop a finished stream; its cursors lead to a tombstone from now on."""
-    delivery.end_leg(session, stream)
+    legs.end(session, stream)
     delivery.clear_timers(session, stream)
     session.clear_timer(Timer.HOLD, stream.handle)
     session.clear_timer(Timer.RETAIN, stream.handle)
@@ -243,7 +242,7 @@ def cancel_due(session: Session, stream: Stream) -> None:
     if stream.is_body_passed_on:
         delivery.abort(session, stream)
         return
-    delivery.end_leg(session, stream)
+    legs.end(session, stream)
     delivery.break_off(session, stream)
     session.move_stream(stream, UpInput.CANCELLED)
     delivery.clear_timers(session, stream)
@@ -251,7 +250,7 @@ def cancel_due(session: Session, stream: Stream) -> None:
         body = b"".join(
             delivery.error(stream, owed, OUTCOME_UNKNOWN, "cancelled") for owed in stream.owed[:1]
         )
-        delivery.respond(session, stream, 200, JSON_HEADERS, body)
+        delivery.respond(session, stream, 200, delivery.JSON_HEADERS, body)
         return
     delivery.finish(session, stream)
 

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from epochgate.core import http, jsonrpc, questions, sse
+from epochgate.core import http, jsonrpc, legs, questions, sse
 from epochgate.core.commands import (
     AbortAnswer,
-    CloseLeg,
     Counted,
-    DrainLeg,
     EndAnswer,
     Fact,
     OpenAnswer,
@@ -257,7 +255,7 @@ def fail(session: Session, stream: Stream, code: int, reason: str) -> None:
     if stream.is_body_passed_on:
         abort(session, stream)
         return
-    end_leg(session, stream)
+    legs.end(session, stream)
     break_off(session, stream)
     failed = [(owed, error(stream, owed, code, reason)) for owed in stream.open_owed]
     session.move_stream(stream, UpInput.FAILED)
@@ -287,7 +285,7 @@ def tell_given_up(session: Session, asker: Stream, stream: Stream) -> None:
 
 def abort(session: Session, stream: Stream) -> None:
     """Break the client's leg inside an answer that is passed on, so that it cannot look whole (R34)."""
-    end_leg(session, stream)
+    legs.end(session, stream)
     session.move_stream(stream, UpInput.FAILED)
     clear_timers(session, stream)
     if stream.exchange is not None:
@@ -332,20 +330,6 @@ def release(session: Session, stream: Stream) -> int:
     stream.exchange = None
     stream.is_stalled = False
     return exchange
-
-
-def drop_leg(session: Session, leg: int, *, is_answered: bool) -> None:
-    """Nobody waits for this leg any more; one that gave its answer is read to its end (W7)."""
-    session.legs.pop(leg, None)
-    session.clear_timer(Timer.INQUIRY, leg)
-    session.do(DrainLeg(leg) if is_answered else CloseLeg(leg))
-
-
-def end_leg(session: Session, stream: Stream, *, is_answered: bool = False) -> None:
-    if stream.leg is not None:
-        drop_leg(session, stream.leg, is_answered=is_answered)
-        stream.leg = None
-    stream.is_leg_paused = False
 
 
 def clear_timers(session: Session, stream: Stream) -> None:

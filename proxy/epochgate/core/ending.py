@@ -156,7 +156,7 @@ def lose_ownership(session: Session) -> None:
         session.forget()
         return
     for leg in list(session.legs):
-        delivery.drop_leg(session, leg, is_answered=False)
+        legs.drop(session, leg, is_answered=False)
     for exchange in (*session.exchanges, *session.asking):
         session.do(AbortAnswer(exchange))
     session.move(SessionInput.ENDED)

@@ -189,11 +189,7 @@ def _committed(session: Session, run: Heal, old: Generation) -> None:
     session.do(HealEnded(run.trigger, "healed", session.current.number, seconds, run.changes))
     if session.has_initialized and not run.is_initialized_told:  # it came while the commit was written
         legs.inquire(session, run.head, session.current, _initialized(), None, ending.nothing)
-    streams = session.streams.values()
-    waiting = [stream for stream in streams if stream.up is Up.WAITING and stream.is_durable]
-    for stream in list(session.streams.values()):
-        if stream.is_request and stream.up is Up.VOID:
-            restarting.attend_after_commit(session, stream)
+    waiting = _attend_waiting(session)
     if (
         session.standalone is not None
         and session.standalone.generation is old
@@ -207,6 +203,22 @@ def _committed(session: Session, run: Heal, old: Generation) -> None:
         release(session, stream)
     ending.end_if_over(session, old)
     reopening.heal_over(session)
+
+
+def _attend_waiting(session: Session) -> list[Stream]:
+    """What was void goes up again; returns what was never sent, to be released last."""
+    streams = list(session.streams.values())
+    waiting = [stream for stream in streams if stream.up is Up.WAITING and stream.is_durable]
+    for stream in streams:
+        if stream.is_request and stream.up is Up.VOID:
+            restarting.attend_after_commit(session, stream)
+    return waiting
+
+
+def serve_waiting(session: Session) -> None:
+    """There is a session again without a heal: what waited for one goes on in it."""
+    for stream in _attend_waiting(session):
+        release(session, stream)
 
 
 def release(session: Session, stream: Stream) -> None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, assert_never
 
-from epochgate.core import answers, delivery, jsonrpc, opening
-from epochgate.core.commands import SendUpstream
+from epochgate.core import answers, jsonrpc, opening
+from epochgate.core.commands import CloseLeg, DrainLeg, SendUpstream
 from epochgate.core.events import LegAnswered, LegCompleted, LegEnd, LegEnded, RequestHead
 from epochgate.core.generation import Generation
 from epochgate.core.http import Headers
@@ -80,8 +80,26 @@ def overdue(session: Session, leg: int) -> None:
     """A request of the proxy's own got no answer in time."""
     inquiry = session.legs[leg]
     assert isinstance(inquiry, Inquiry)  # its timer ends with its leg
-    delivery.drop_leg(session, leg, is_answered=False)
+    drop(session, leg, is_answered=False)
     inquiry.done(inquiry.ended(LegEnd.SILENT))
+
+
+# --- closing ----------------------------------------------------------------------------------------
+
+
+def drop(session: Session, leg: int, *, is_answered: bool) -> None:
+    """Nobody waits for this leg any more; one that gave its answer is read to its end (W7)."""
+    session.legs.pop(leg, None)
+    session.clear_timer(Timer.INQUIRY, leg)
+    session.do(DrainLeg(leg) if is_answered else CloseLeg(leg))
+
+
+def end(session: Session, stream: Stream, *, is_answered: bool = False) -> None:
+    """The stream wants nothing more of the leg that it has, if any."""
+    if stream.leg is not None:
+        drop(session, stream.leg, is_answered=is_answered)
+        stream.leg = None
+    stream.is_leg_paused = False
 
 
 # --- what comes back --------------------------------------------------------------------------------
@@ -108,7 +126,7 @@ def read(session: Session, leg: int, data: bytes) -> None:
     elif isinstance(use, Inquiry):
         outcome = use.read(data)
         if outcome is not None:
-            delivery.drop_leg(session, leg, is_answered=True)
+            drop(session, leg, is_answered=True)
             use.done(outcome)
     elif use is not None:
         opening.read(session, use, data)

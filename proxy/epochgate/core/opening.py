@@ -105,7 +105,7 @@ def read(session: Session, attempt: Opening, data: bytes) -> None:
             event = sse.parse(raw)
             message = jsonrpc.read_message(event.data) if event.is_message and event.data else None
             if message is not None and _is_answer(attempt, message):
-                delivery.drop_leg(session, attempt.leg, is_answered=True)
+                legs.drop(session, attempt.leg, is_answered=True)
                 _settle(session, attempt, message)
                 return
     if attempt.size > session.policy.max_event_bytes:
@@ -149,7 +149,7 @@ def _stands_by_itself(attempt: Opening, message: Message) -> bool:
 
 def give_up(session: Session, attempt: Opening) -> None:
     """The server has said nothing for as long as a session may be idle."""
-    delivery.drop_leg(session, attempt.leg, is_answered=False)
+    legs.drop(session, attempt.leg, is_answered=False)
     if attempt.is_passing:
         session.do(AbortAnswer(attempt.exchange))
         _drop(session, attempt)

@@ -14,12 +14,14 @@ import msgspec
 
 from epochgate.core import (
     delivery,
+    drifting,
     ending,
     epoch,
     eventforms,
     evidence,
     jsonedit,
     jsonrpc,
+    legs,
     progress,
     questions,
     restarting,
@@ -205,7 +207,7 @@ def _take_message(session: Session, stream: Stream, event: sse.Event, out: _Outg
         return True
     has_drifted = any(one.reason == "drift" for one in rulings)
     if has_drifted:
-        restarting.mark_drift(session, session.current.number + 1)
+        drifting.mark_drift(session, session.current.number + 1)
     written = [outgoing(session, stream, reading) for reading in readings]
     position = out.add(sse.with_data(event, jsonedit.rewrite_batch(body, written)))
     for reading in readings:
@@ -319,7 +321,7 @@ def _settle(
         # What is left of the batch was cancelled: its server may wait for ever (R29).
         session.set_timer(Timer.CANCEL, stream.handle, session.policy.cancel_grace_s)
     if has_drifted:
-        restarting.drift(session, stream, readings)
+        drifting.drift(session, stream, readings)
     return not stream.is_over
 
 
@@ -327,6 +329,6 @@ def close_answered(session: Session, stream: Stream) -> None:
     """The last owed answer is delivered."""
     session.move_stream(stream, UpInput.ANSWERED)
     delivery.finish(session, stream)
-    delivery.end_leg(session, stream, is_answered=True)
+    legs.end(session, stream, is_answered=True)
     delivery.ended_upstream(session, stream)
     ending.stream_over(session, stream)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from epochgate.core import classify, delivery, http, legs, opening, restarting, standalone
+from epochgate.core import classify, delivery, healing, http, legs, opening, restarting, standalone
 from epochgate.core import session as sessions
 from epochgate.core.commands import Adopt, Respond
 from epochgate.core.events import PostArrived
@@ -71,7 +71,7 @@ def session_ended(session: Session) -> None:
     """Nothing is negotiated any more in a session that is over."""
     under_way = [use for use in session.legs.values() if isinstance(use, opening.Opening)]
     for attempt in under_way:
-        delivery.drop_leg(session, attempt.leg, is_answered=False)
+        legs.drop(session, attempt.leg, is_answered=False)
     for attempt in (*session.reopenings, *under_way):
         session.clear_timer(Timer.NEGOTIATE, attempt.exchange)
         if attempt.has_client:
@@ -118,6 +118,7 @@ def _begin_generation(session: Session, attempt: Opening, begun: Begun) -> None:
 
 
 def _relay(session: Session, attempt: Opening) -> None:
+    was_parked = session.state is SessionState.PARKED
     if session.state in (SessionState.LIVE, SessionState.PARKED):
         session.move(SessionInput.REOPENED)
     restarting.accept(session, attempt.post.head)
@@ -125,6 +126,8 @@ def _relay(session: Session, attempt: Opening) -> None:
     held = session.standalone
     if held is not None and held.up is Up.VOID:  # no heal will take it along any more
         standalone.move_to(session, session.current)
+    if was_parked:
+        healing.serve_waiting(session)
 
 
 def _begin_session(session: Session, attempt: Opening, begun: Begun) -> None:

@@ -14,7 +14,6 @@ from epochgate.core import (
     clientleg,
     delivery,
     ending,
-    epoch,
     heal,
     healing,
     legs,
@@ -26,7 +25,7 @@ from epochgate.core import (
     standalone,
 )
 from epochgate.core.axes import Claim
-from epochgate.core.commands import Counted, Drifted, Judged
+from epochgate.core.commands import Counted, Judged
 from epochgate.core.errors import OUTCOME_UNKNOWN, SESSION_NOT_RESTORED
 from epochgate.core.events import RequestHead
 from epochgate.core.evidence import Reading
@@ -34,7 +33,7 @@ from epochgate.core.generation import Generation
 from epochgate.core.inquiry import Outcome
 from epochgate.core.policy import SessionLoss
 from epochgate.core.states import ClientHalf, SessionInput, SessionState, Up, UpInput
-from epochgate.core.stream import Answer, Restart, Stream
+from epochgate.core.stream import Answer, Stream
 from epochgate.core.timers import Timer
 from epochgate.core.verdict import OUTSIDE, Ruling, Scope, Verdict
 
@@ -62,7 +61,7 @@ def restart(session: Session, stream: Stream, ruling: Ruling, readings: list[Rea
     if stream.is_over or stream.up is Up.VOID:
         return
     session.do(Judged("upstream", stream.kind.value, ruling.verdict.value, ruling.reason, stream.exchange))
-    delivery.end_leg(session, stream)
+    legs.end(session, stream)
     delivery.break_off(session, stream)
     if stream.is_request and (ruling.verdict is Verdict.FAIL or stream.is_body_passed_on):
         delivery.fail(session, stream, OUTCOME_UNKNOWN, ruling.reason)
@@ -309,38 +308,6 @@ def fail_waiting(session: Session, reason: str) -> None:
     held = session.standalone
     if held is not None and held.up is Up.VOID:
         standalone.close(session, held)
-
-
-def mark_drift(session: Session, generation: int) -> None:
-    """The client is told of a session that was re-created by the answer that shows it, or the next (G7)."""
-    session.pending_mark = Restart("drift", generation, 0, reissued=False)
-
-
-def drift(session: Session, stream: Stream, readings: list[Reading]) -> None:
-    """The session was re-created between two calls: the new object is a new generation (R1)."""
-    meta = next((reading.stated for reading in readings if reading.stated is not None), None)
-    take_over_drifted(session, stream.generation, epoch.Epoch(meta, stream.header_epoch))
-
-
-def take_over_drifted(session: Session, old: Generation, stated: epoch.Epoch) -> None:
-    """Go on in the session that was re-created under the upstream id of `old`."""
-    if old is not session.current or session.state not in (SessionState.LIVE, SessionState.PARKED):
-        return
-    meta = stated.meta if stated.meta is not None else old.epoch.meta
-    header = stated.header if stated.header is not None else old.epoch.header
-    session.add_generation(old.upstream_id, epoch.Epoch(meta, header))
-    old.is_ended = True  # the id lives on in the new generation
-    session.do(Drifted(session.current.number))
-    session.move(SessionInput.DRIFTED)
-    session.persist_session(lambda: _drifted(session, old))
-
-
-def _drifted(session: Session, old: Generation) -> None:
-    """The new session gets what a heal would restore, and its own standalone stream."""
-    restoring.restore_into_current(session)
-    held = session.standalone
-    if held is not None and held.generation is old:
-        standalone.move_to(session, session.current)
 
 
 # --- again ------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from epochgate.core import (
     clientleg,
     cursor,
     delivery,
+    drifting,
     epoch,
     jsonrpc,
     legs,
@@ -68,9 +69,9 @@ def _note_drift(session: Session, generation: Generation, outcome: Outcome) -> N
     """A ping can itself have re-created a session that its server had reaped (R32)."""
     stated = silence.stated_by(session, outcome)
     if epoch.compare(generation.epoch, *stated) is Match.DIFFERENT:
-        restarting.take_over_drifted(session, generation, epoch.Epoch(*stated))
+        drifting.take_over_drifted(session, generation, epoch.Epoch(*stated))
         if session.current is not generation:
-            restarting.mark_drift(session, session.current.number)
+            drifting.mark_drift(session, session.current.number)
 
 
 _NOTICE = b'"logger":"epochgate"'

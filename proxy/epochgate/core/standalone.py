@@ -58,7 +58,7 @@ def move_to(session: Session, generation: Generation) -> None:
     old = session.standalone
     if old is None or old.client is ClientHalf.UNBORN or old.is_over:
         return
-    delivery.end_leg(session, old)
+    legs.end(session, old)
     delivery.break_off(session, old)
     new = session.new_stream(Kind.STANDALONE, old.head)
     new.generation = generation
@@ -118,7 +118,7 @@ def answered(session: Session, stream: Stream) -> None:
     assert answer is not None
     shape = classify.shape(session.policy, answer.status, answer.headers, b"")
     if answer.status == 200 and http.is_coded(answer.headers):  # nothing in it can be read (W16)
-        delivery.end_leg(session, stream)
+        legs.end(session, stream)
         stream.answer = None
         _not_opened(session, stream, Shape.NOT_ALLOWED)
         return
@@ -182,7 +182,7 @@ def _pass_refusal(session: Session, stream: Stream) -> None:
 def close(session: Session, stream: Stream) -> None:
     """The server offers the stream no longer: the client's leg ends with the final chunk (W8). What the
     client may lack of it is kept for its return with a cursor (G5)."""
-    delivery.end_leg(session, stream)
+    legs.end(session, stream)
     delivery.break_off(session, stream)
     delivery.ended_upstream(session, stream)
     session.move_stream(stream, UpInput.FAILED)

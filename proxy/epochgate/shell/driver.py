@@ -234,6 +234,7 @@ class Driver:
         self._gateway.store.persist(step.record, done)
 
     def _forget(self) -> None:
+        self.exchanges.abort_all()  # nothing of the session is left that could answer
         self.close()
         self._gateway.sessions.forget(self)
 
