@@ -7,9 +7,21 @@ import pytest
 from epochgate.core import commands as do
 from epochgate.core.events import ClientDrained, ClientStalled, LegAnswered, LegEnd, LegRead
 from epochgate.core.generation import MAX_TASKS
-from epochgate.core.policy import PollWithoutEpoch
+from epochgate.core.policy import PollWithoutEpoch, Reissue
 from epochgate.core.states import SessionState
-from tests.core.messages import Json, cancel, error, event, initialize, log, progress, request, result
+from tests.core.messages import (
+    Json,
+    cancel,
+    error,
+    event,
+    initialize,
+    initialize_answer,
+    log,
+    notification,
+    progress,
+    request,
+    result,
+)
 from tests.core.playbook import JSON, Play, opened, quiet
 from tests.core.scenes import call, drift, give, lost, resume
 from tests.core.sides import Exchange, Upstream
@@ -329,3 +341,27 @@ def test_a_strangers_cancel_in_a_batch_cancels_nothing() -> None:
     play.send(leg, event(result(leg.id)))
 
     assert exchange.answer["id"] == 5
+
+
+def test_a_listener_that_returns_when_no_heal_is_left_gets_an_end() -> None:
+    """Its stream is over with the session, and nothing of it comes up later (R26)."""
+    play = opened(version="2025-06-18", max_heals_per_minute=1, reissue=Reissue.ALWAYS)
+    play.call()
+    play.cut(play.leg("tools/call"))
+    leg = play.leg("initialize")
+    again = initialize_answer(leg.id, version="2025-06-18")
+    play.answer(leg, again, headers=(*JSON, (b"Mcp-Session-Id", b"up-2")))
+    play.accept(play.leg("notifications/initialized"))
+    listener = play.get()
+    play.open(play.leg("GET"))
+    play.leave(listener)
+    play.cut(play.leg("GET"))
+    play.post(notification("notifications/x"))
+    play.refuse(play.leg("notifications/x"), 404)
+    play.refuse(play.leg("ping"), 404)
+
+    back = play.get()
+    play.advance(61)
+
+    assert (back.status, back.is_open) == (200, False)
+    assert play.session.state is SessionState.LOST

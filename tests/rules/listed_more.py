@@ -57,6 +57,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "guarantees/test_g7_loud.py::test_a_404_of_another_replica_is_counted_as_a_fault_of_affinity",
         "guarantees/test_g8_limits.py::test_a_session_heals_so_often_a_minute_and_no_more",
         "core/test_session_leftovers.py::test_a_session_that_was_made_too_late_for_who_waited_is_ended",
+        "core/test_session_found.py::test_a_listener_that_returns_when_no_heal_is_left_gets_an_end",
     ),
     "R27": (
         "rules/test_heal_requests.py::test_html_during_a_deploy_is_no_lost_session",

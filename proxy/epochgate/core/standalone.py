@@ -212,7 +212,6 @@ def take_over(session: Session, exchange: int) -> None:
     """A new GET for the stream that is held: what no leg was given first, then live (R12, R35)."""
     stream = session.standalone
     assert stream is not None
-    _heal_for(session, stream)
     before: list[bytes] = []
     older = stream.predecessor
     while older is not None:
@@ -220,6 +219,7 @@ def take_over(session: Session, exchange: int) -> None:
         older.journal.written_to = older.numbering.next_position
         older = older.predecessor
     clientleg.attach(session, stream, exchange, stream.journal.written_to - 1, before=b"".join(before))
+    _heal_for(session, stream)
 
 
 def _heal_for(session: Session, stream: Stream) -> None:
@@ -231,9 +231,9 @@ def _heal_for(session: Session, stream: Stream) -> None:
 def attach(session: Session, stream: Stream, exchange: int, position: int) -> None:
     """A cursor of the standalone stream: the rest of the old journals, then the newest stream."""
     newest = stream.newest()
-    _heal_for(session, newest)
     if newest is stream:
         clientleg.attach(session, stream, exchange, position)
+        _heal_for(session, newest)
         return
     rest = _without_questions(stream.journal.after(position))
     between = stream.successor
@@ -241,6 +241,7 @@ def attach(session: Session, stream: Stream, exchange: int, position: int) -> No
         rest += _without_questions(between.journal.after(-1))
         between = between.successor
     clientleg.attach(session, newest, exchange, -1, before=b"".join(rest))
+    _heal_for(session, newest)
 
 
 def _without_questions(blocks: list[bytes]) -> list[bytes]:
