@@ -80,6 +80,23 @@ def test_many_polls_without_a_message_are_no_strikes() -> None:
     assert not play.reasons
 
 
+def test_a_poll_goes_on_from_its_own_id_where_the_server_primes_other_streams_beside_it() -> None:
+    """Only what carries a stamp of the stream moves its cursor (R6): two polls would swap streams for ever."""
+    play, exchange, post = polled(retry(100), epoch=7, id="mine")
+    play.advance(1)
+    leg = play.leg("GET")
+    play.open(leg)
+    play.send(leg, b"id: another\nretry: 100\ndata: \n\n")
+    play.end(leg, LegEnd.CLEAN)
+    play.advance(1)
+
+    leg = play.leg("GET")
+    assert leg.last_event_id == b"mine"
+    play.open(leg)
+    play.send(leg, event(result(post.id, epoch=7), "mine too"))
+    assert exchange.answer["id"] == 5
+
+
 def test_without_epochs_a_poll_can_be_refused() -> None:
     """`poll_without_epoch` (R4)."""
     play, exchange, _ = polled(retry(100), poll_without_epoch=PollWithoutEpoch.RESTART)

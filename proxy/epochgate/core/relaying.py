@@ -174,8 +174,7 @@ class _Outgoing:
 
 def _take_other(session: Session, stream: Stream, event: sse.Event, out: _Outgoing) -> None:
     """Priming is swallowed, `retry:` goes on, a foreign event type passes on a leg that never broke."""
-    if event.id is not None:
-        evidence.learn(stream, event)
+    evidence.learn_from(stream, event, ())
     if event.retry is not None and stream.exchange is not None and not delivery.is_java(stream.caller):
         out.flush()
         session.do(Write(stream.exchange, b"retry: %d\n\n" % event.retry))
