@@ -81,7 +81,7 @@ def test_many_polls_without_a_message_are_no_strikes() -> None:
 
 
 def test_a_poll_goes_on_from_its_own_id_where_the_server_primes_other_streams_beside_it() -> None:
-    """Only what carries a stamp of the stream moves its cursor (R6): two polls would swap streams for ever."""
+    """Only what carries a stamp moves the cursor (R6): two polls would swap their streams for ever."""
     play, exchange, post = polled(retry(100), epoch=7, id="mine")
     play.advance(1)
     leg = play.leg("GET")

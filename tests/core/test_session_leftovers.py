@@ -48,6 +48,37 @@ def test_the_old_session_is_ended_when_its_last_call_was_cancelled() -> None:
     assert ended(play) == [b"up-1"]
 
 
+def test_the_old_session_is_ended_when_its_get_was_refused_after_the_heal() -> None:
+    """It was the last that was sent in it."""
+    play = opened()
+    _, leg = open_call(play)
+    listening = play.get()
+    play.cut(leg)
+    play.heal()
+    while play.has_leg("notifications/cancelled"):
+        play.accept(play.leg("notifications/cancelled"))
+    assert ended(play) == []
+
+    play.refuse(play.leg("GET"), 405)
+
+    assert listening.status == 405
+    assert ended(play) == [b"up-1"]
+
+
+def test_the_end_of_a_session_ends_each_upstream_session_once() -> None:
+    play = opened()
+    open_call(play)
+    play.get()  # not answered yet: it stays in the first one
+    play.call(id=6)
+    play.cut(play.sent("tools/call")[-1])
+    play.heal()
+
+    play.delete()
+    play.answer(play.leg("DELETE"), b"", status=200, headers=())
+
+    assert sorted(one or b"" for one in ended(play)) == [b"up-1", b"up-2"]
+
+
 def test_a_session_that_an_unfinished_answer_named_is_ended() -> None:
     play, _ = lost()
     leg = play.leg("initialize")

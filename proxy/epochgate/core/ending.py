@@ -136,6 +136,7 @@ def end(session: Session) -> None:
         end_upstream(session, run.new)
     for generation in session.generations[:-1]:
         if not generation.is_gone and not generation.is_ended:
+            generation.is_ended = True
             end_upstream(session, generation)
     for stream in list(session.streams.values()):
         if not stream.is_request:

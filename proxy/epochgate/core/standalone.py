@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from epochgate.core import classify, clientleg, delivery, healing, http, jsonrpc, legs, restarting, sse
+from epochgate.core import (
+    classify,
+    clientleg,
+    delivery,
+    ending,
+    healing,
+    http,
+    jsonrpc,
+    legs,
+    restarting,
+    sse,
+)
 from epochgate.core.axes import Leg, Shape
 from epochgate.core.commands import Counted, EndAnswer
 from epochgate.core.events import LegEnd, RequestHead
@@ -177,6 +188,7 @@ def _pass_refusal(session: Session, stream: Stream) -> None:
         headers = delivery.client_headers(session, http.without(answer.headers, (http.SESSION_ID,)))
         delivery.respond(session, stream, answer.status, headers, answer.body, answer.reason)
     clientleg.forget(session, stream)
+    ending.stream_over(session, stream)
 
 
 def close(session: Session, stream: Stream) -> None:
@@ -196,6 +208,7 @@ def close(session: Session, stream: Stream) -> None:
         session.standalone = None
     if not stream.has_id:
         clientleg.forget(session, stream)
+    ending.stream_over(session, stream)
 
 
 def is_read(stream: Stream, position: int) -> bool:
