@@ -72,6 +72,7 @@ def test_the_end_of_a_session_ends_each_upstream_session_once() -> None:
     play.call(id=6)
     play.cut(play.sent("tools/call")[-1])
     play.heal()
+    play.accept(play.leg("notifications/cancelled"))
 
     play.delete()
     play.answer(play.leg("DELETE"), b"", status=200, headers=())
@@ -136,6 +137,20 @@ def test_a_call_whose_client_left_without_an_id_is_not_sent_again() -> None:
     assert len(play.sent("tools/call")) == 1
     play.advance(400)
     assert play.session.streams == {}
+
+
+def test_a_call_that_is_sent_again_for_a_client_that_is_away_is_held_no_longer_for_that() -> None:
+    play = opened(reissue_when_away=True, silence_s=1_000.0)
+    exchange, leg = open_call(play)
+    play.leave(exchange)
+    play.advance(200)
+    play.cut(leg)
+    play.heal()
+    assert play.runs == 2
+    play.advance(101)
+
+    assert play.session.streams == {}
+    assert play.get(exchange.last_id).answer["error"]["data"]["reason"] == "expired"
 
 
 def test_two_unstamped_calls_of_one_id_are_each_answered_on_their_own_stream() -> None:

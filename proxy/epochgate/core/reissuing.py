@@ -159,8 +159,7 @@ def _hand_over(session: Session, stream: Stream, successor: Stream) -> None:
     successor.move_client(ClientInput.OPENED)
     if was is ClientHalf.AWAY:
         successor.move_client(ClientInput.LEFT)
-        session.set_timer(Timer.HOLD, successor.handle, session.policy.hold_s)
-    session.clear_timer(Timer.HOLD, stream.handle)
+        session.timers.hand_over(Timer.HOLD, stream.handle, successor.handle)
     stream.move_client(ClientInput.FINISHED)
     delivery.watch(session, successor)
     delivery.tell_given_up(session, stream, successor)

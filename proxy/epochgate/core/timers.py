@@ -48,6 +48,12 @@ class Timers:
         if ats:
             ats.pop(of, None)
 
+    def hand_over(self, timer: Timer, of: int, to: int) -> None:
+        """The time that was set for one is set for another."""
+        at = self._at.get(timer, {}).pop(of, None)
+        if at is not None:
+            self.set(timer, to, at)
+
     def clear_each(self, timers: Iterable[Timer], of: int) -> None:
         for timer in timers:
             ats = self._at.get(timer)
