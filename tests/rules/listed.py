@@ -68,6 +68,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_evidence.py::test_the_headers_epoch_proves_one_moment_and_nothing_unstamped",
         "core/test_standalone.py::test_an_event_type_of_its_own_passes_until_the_leg_broke",
         "guarantees/test_g2_no_stranger.py::test_a_log_of_another_call_on_a_resumed_leg_is_dropped",
+        "core/test_breaks.py::test_a_poll_goes_on_from_its_own_id_where_the_server_primes_other_streams_beside_it",
     ),
     "R7": (
         "rules/test_epoch_and_splice.py::test_what_states_nothing_on_a_leg_whose_session_was_re_created_is_not_relayed",
