@@ -1,14 +1,24 @@
-"""JSON answers that break or are large, and answers on a leg that is committed to SSE (R34)."""
+"""Answers that are a body: kept until they are whole, or passed on as they come (R34, W16)."""
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from epochgate.core.events import ClientDrained, ClientStalled, DrainBegun, LegAnswered, LegEnd, LegRead
-from tests.core.messages import Json, cancel, error, event, progress, result
-from tests.core.playbook import JSON, MARK, Play, opened
+from epochgate.core.commands import Drifted
+from epochgate.core.events import (
+    LegAnswered,
+    LegEnd,
+    LegRead,
+)
+from epochgate.core.policy import Stamps
+from tests.core.messages import Json, error, log, request, result
+from tests.core.playbook import JSON, MARK, Play, opened, quiet
 from tests.core.scenes import open_call
 from tests.core.sides import Exchange, Upstream
+
+BR = (b"Content-Encoding", b"br")
 
 
 def begun(**settings: Json) -> tuple[Play, Exchange, Upstream]:
@@ -17,34 +27,6 @@ def begun(**settings: Json) -> tuple[Play, Exchange, Upstream]:
     leg = play.leg("tools/call")
     play.feed(LegAnswered(leg.number, 200, (*JSON, (b"X-Own", b"1"))))
     return play, exchange, leg
-
-
-def test_a_json_answer_is_sent_after_its_last_byte_came() -> None:
-    """A break before it falls under the policy (R34)."""
-    play, exchange, leg = begun()
-    raw = b'{"jsonrpc":"2.0","id":%d,"result":{}}' % leg.id
-    play.feed(LegRead(leg.number, raw[:20]))
-    play.feed(LegRead(leg.number, raw[20:]))
-    assert exchange.status is None
-
-    play.end(leg, LegEnd.CLEAN)
-
-    assert exchange.json == {"jsonrpc": "2.0", "id": 5, "result": {}}
-
-
-def test_a_json_answer_that_breaks_falls_under_the_policy() -> None:
-    """Nothing of it was written (R34)."""
-    play, exchange, leg = begun()
-    play.feed(LegRead(leg.number, b'{"jsonrpc":"2.0","id":'))
-    play.cut(leg)
-    assert exchange.status is None
-
-    play.heal()
-    again = play.leg("tools/call")
-    play.answer(again, result(again.id, {"run": 2}))
-
-    assert exchange.json["result"]["run"] == 2
-    assert exchange.json["result"]["_meta"][MARK]["reissued"] is True
 
 
 @pytest.mark.parametrize("is_id_last", [False, True])
@@ -109,101 +91,193 @@ def test_another_status_on_an_sse_leg_becomes_an_error_that_names_it(status: int
     assert not exchange.is_open
 
 
-def test_an_sse_answer_of_the_second_run_to_a_client_that_has_no_head_yet() -> None:
-    play, exchange, leg = begun()
-    play.cut(leg)
-    play.heal()
-    again = play.leg("tools/call")
-    play.open(again)
-    play.send(again, event(result(again.id, {"run": 2})))
-
-    assert exchange.answer["result"]["run"] == 2
-
-
-def test_the_answer_of_a_client_that_left_is_kept_if_it_was_given_an_id() -> None:
-    play = opened()
-    exchange, leg = open_call(play)
-    play.leave(exchange)
-    play.send(leg, event(progress(leg.token, 2)), event(error(leg.id)))
-
-    assert play.get(exchange.last_id).answer == error(5)
-
-
 # --- an answer that is passed on as it comes, and then --------------------------------------------
 
 
-def passing() -> tuple[Play, Exchange, Upstream]:
-    """A large JSON answer of which the client was written a part."""
-    play, exchange, leg = begun(max_json_buffer_bytes=1_000)
-    play.feed(LegRead(leg.number, b'{"jsonrpc":"2.0","id":%d,"result":"' % leg.id + b"x" * 5_000))
-    assert exchange.is_open
-    assert exchange.status == 200
+def test_a_stamped_request_answered_by_events_in_a_coding_gets_an_error() -> None:
+    play = opened()
+    exchange = play.call()
+
+    play.open(play.leg("tools/call"), (BR,))
+
+    assert exchange.answer["error"]["data"]["reason"] == "content_coding"
+
+
+def batch(**settings: Json) -> tuple[Play, Exchange, Upstream]:
+    """Two requests in one POST, answered by JSON; nothing of the answer's body came yet."""
+    play = opened(**settings)
+    exchange = play.post([request("tools/list", id=1), request("ping", id=2)])
+    leg = play.leg("batch")
+    play.feed(LegAnswered(leg.number, 200, JSON))
     return play, exchange, leg
 
 
-def check_not_whole(exchange: Exchange) -> None:
-    """Aborted, and nothing but the answer's own bytes in it."""
-    assert exchange.is_aborted
-    assert exchange.body.rstrip(b"x").endswith(b'"result":"')
+def both(leg: Upstream, text: str = "") -> list[Json]:
+    one, two = (member["id"] for member in leg.json)
+    return [result(one, {"text": text}), result(two)]
 
 
-def test_a_passed_on_answer_that_is_cancelled_does_not_look_whole() -> None:
-    play, exchange, _ = passing()
-    play.post(cancel(5))
-    play.advance(6)
+def test_a_batch_above_the_buffer_is_kept_up_to_the_limit_of_an_event() -> None:
+    """More than one id would have to be put back on the way."""
+    play, exchange, leg = batch(max_json_buffer_bytes=1_000, max_event_bytes=10_000)
+    play.feed(LegRead(leg.number, json.dumps(both(leg, "x" * 5_000)).encode()))
+    assert exchange.status is None
 
-    check_not_whole(exchange)
-
-
-def test_a_passed_on_answer_that_a_delete_ends_does_not_look_whole() -> None:
-    play, exchange, _ = passing()
-    play.delete()
-    play.refuse(play.leg("DELETE"), 200)
-
-    check_not_whole(exchange)
-
-
-def test_a_passed_on_answer_that_falls_silent_is_never_begun_again() -> None:
-    """A second run in the middle of the first one's JSON would be a splice."""
-    play, exchange, _ = passing()
-    play.advance(61)
-    play.refuse(play.leg("ping"), 404)
-    if play.has_leg("initialize"):
-        play.heal()
-
-    assert play.runs == 1
-    check_not_whole(exchange)
-
-
-def test_a_passed_on_answer_at_the_end_of_a_drain_does_not_look_whole() -> None:
-    play, exchange, _ = passing()
-    play.feed(DrainBegun(play.now + 5))
-    play.advance(6)
-
-    check_not_whole(exchange)
-
-
-def test_a_passed_on_answer_gets_no_keepalive() -> None:
-    play, exchange, _ = passing()
-    play.advance(50)
-
-    assert b"keepalive" not in exchange.body
-
-
-def test_a_client_that_leaves_a_passed_on_answer_harms_nothing() -> None:
-    play, exchange, leg = passing()
-    before = exchange.body
-    play.leave(exchange)
-    play.feed(LegRead(leg.number, b'x"}'))
     play.end(leg, LegEnd.CLEAN)
 
-    assert exchange.body == before
+    assert [one["id"] for one in exchange.json] == [1, 2]
 
 
-def test_a_slow_client_of_a_passed_on_answer_slows_the_server() -> None:
-    """G8."""
-    play, exchange, leg = passing()
-    play.feed(ClientStalled(exchange.number))
-    assert leg.is_paused
-    play.feed(ClientDrained(exchange.number))
-    assert not leg.is_paused
+def test_a_batch_above_the_limit_of_an_event_is_an_error_for_each() -> None:
+    play, exchange, leg = batch(max_json_buffer_bytes=1_000, max_event_bytes=10_000)
+
+    play.feed(LegRead(leg.number, json.dumps(both(leg, "x" * 20_000)).encode()))
+
+    assert [one["error"]["data"]["reason"] for one in exchange.json] == ["event_too_large"] * 2
+    assert not leg.is_open
+
+
+def test_an_answer_in_a_coding_to_a_client_that_left_is_read_and_dropped() -> None:
+    play = opened(stamp=Stamps.OFF)
+    exchange = play.call()
+    leg = play.leg("tools/call")
+    play.leave(exchange)
+    play.feed(LegAnswered(leg.number, 200, (*JSON, BR)))
+    play.feed(LegRead(leg.number, b"\x0b\x02"))
+
+    play.end(leg, LegEnd.CLEAN)
+
+    assert exchange.status is None
+    assert not play.reasons
+
+
+@pytest.mark.parametrize(("cut", "is_whole"), [(None, True), (-1, False)])
+def test_a_body_that_ends_with_its_connection_is_whole_if_it_is_json(cut: int | None, is_whole: bool) -> None:
+    play, exchange, leg = begun()
+    play.feed(LegRead(leg.number, json.dumps(result(leg.id)).encode()[:cut]))
+
+    play.end(leg, LegEnd.CLOSED)
+
+    assert (exchange.status == 200) is is_whole
+    assert play.has_leg("initialize") is not is_whole
+
+
+def test_a_refusal_that_ends_with_its_connection_stands_in_its_status() -> None:
+    play = opened()
+    exchange = play.call()
+    leg = play.leg("tools/call")
+    play.feed(LegAnswered(leg.number, 500, ((b"Content-Type", b"text/plain"),)))
+    play.feed(LegRead(leg.number, b"broken of"))
+
+    play.end(leg, LegEnd.CLOSED)
+
+    assert (exchange.status, exchange.body) == (500, b"broken of")
+
+
+def test_a_404_that_names_no_method_is_the_loss_of_the_session() -> None:
+    play = opened()
+    quiet(play)
+    exchange = play.call()
+
+    play.refuse(play.leg("tools/call"), 404)
+
+    assert play.has_leg("initialize")
+    assert exchange.status is None
+
+
+def test_a_json_batch_of_another_epoch_with_more_than_answers_is_a_restart() -> None:
+    """Its log shows that the run of another session is in it."""
+    play, exchange, leg = batch(epoch=1)
+
+    play.feed(LegRead(leg.number, json.dumps([log("x", 2), *both(leg)]).encode()))
+    play.end(leg, LegEnd.CLEAN)
+
+    assert play.reasons == ["epoch_mismatch"]
+    assert exchange.status is None
+
+
+def test_a_log_inside_a_json_batch_is_relayed_with_the_answers() -> None:
+    play, exchange, leg = batch()
+
+    play.feed(LegRead(leg.number, json.dumps([log("x"), *both(leg)]).encode()))
+    play.end(leg, LegEnd.CLEAN)
+
+    assert exchange.json[0] == log("x")
+    assert [one["id"] for one in exchange.json[1:]] == [1, 2]
+
+
+def test_a_json_batch_that_answers_one_of_two_answers_neither() -> None:
+    """What is missing would never come: the outcome of both is unknown."""
+    play, exchange, leg = batch()
+
+    play.feed(LegRead(leg.number, json.dumps(both(leg)[:1]).encode()))
+    play.end(leg, LegEnd.CLEAN)
+
+    assert [(one["id"], one["error"]["data"]["reason"]) for one in exchange.json] == [
+        (1, "no_answer"),
+        (2, "no_answer"),
+    ]
+
+
+def test_a_json_answer_under_an_id_that_nobody_gave_is_dropped() -> None:
+    play, exchange, leg = begun()
+
+    play.feed(LegRead(leg.number, json.dumps(result(99)).encode()))
+    play.end(leg, LegEnd.CLEAN)
+
+    assert exchange.json["error"]["data"]["reason"] == "no_answer"
+    assert play.dropped == ["foreign"]
+
+
+@pytest.mark.parametrize("of", [0, 1, None])
+def test_a_refusal_that_names_a_request_names_it_as_the_client_knows_it(of: int | None) -> None:
+    play, exchange, leg = batch()
+    play.legs[leg.number].is_open = True
+    id = 99 if of is None else leg.json[of]["id"]
+    play.feed(LegAnswered(leg.number, 400, JSON))
+    play.feed(LegRead(leg.number, json.dumps(error(id, -32602)).encode()))
+
+    play.end(leg, LegEnd.CLEAN)
+
+    assert (exchange.status, exchange.json) == (400, error(99 if of is None else of + 1, -32602))
+
+
+def test_a_json_answer_of_another_epoch_is_the_first_of_a_session_that_was_made_anew() -> None:
+    """Nothing came before it that could be of another run: it is relayed, and the client told."""
+    play = opened(epoch=1)
+    exchange = play.call()
+    leg = play.leg("tools/call")
+
+    play.answer(leg, result(leg.id, epoch=2))
+
+    assert exchange.json["result"]["_meta"][MARK]["reason"] == "drift"
+    assert play.facts(Drifted) == [Drifted(2)]
+
+
+def test_an_error_of_a_batch_member_that_was_not_run_again_stands_before_the_answers() -> None:
+    """Nothing could be told before: the answer was not begun."""
+    play = opened(never_reissue=frozenset({"pay"}))
+    exchange = play.post([request("tools/call", {"name": "pay"}, id=1), request("tools/list", id=2)])
+    play.cut(play.leg("batch"))
+    play.heal()
+    again = play.leg("batch")
+
+    play.answer(again, [result(again.json[0]["id"])])
+
+    assert [(one["id"], "error" in one) for one in exchange.json] == [(1, True), (2, False)]
+
+
+def test_a_json_batch_on_an_sse_leg_is_one_event_that_holds_it_whole() -> None:
+    """And one answer is one event that holds the answer."""
+    play = opened()
+    exchange = play.post([request("tools/list", id=1), request("ping", id=2)])
+    leg = play.leg("batch")
+    play.open(leg)
+    play.cut(leg)
+    play.heal()
+    again = play.leg("batch")
+
+    play.answer(again, both(again))
+
+    (answers,) = exchange.messages
+    assert [one["id"] for one in answers] == [1, 2]

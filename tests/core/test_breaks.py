@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from epochgate.core.commands import UpstreamFailed
 from epochgate.core.events import LegEnd
 from epochgate.core.policy import PollWithoutEpoch
-from tests.core.messages import Json, ask, event, progress, result, retry
+from tests.core.messages import Json, ask, cancel, event, notification, progress, result, retry
 from tests.core.playbook import UNPROVEN, Play, opened
+from tests.core.scenes import broken, listening, open_call, resume
 from tests.core.sides import Exchange, Upstream
 
 
@@ -174,3 +176,111 @@ def test_a_poll_is_not_given_up_sooner_than_the_server_may_be_back() -> None:
     play.send(leg, event(result(post.id), 2))
 
     assert exchange.answer["id"] == 5
+
+
+def test_only_resumes_in_a_row_without_a_message_are_counted() -> None:
+    """One that brought a message is not the first of three (R23)."""
+    play, exchange = broken()
+    post = play.sent("tools/call")[0]
+    first = resume(play, (progress(post.token, 4, 7), 5))
+    play.cut(first)
+    for _ in range(2):
+        empty = play.leg("GET")
+        play.open(empty)
+        play.end(empty, LegEnd.CLEAN)
+        play.advance(1)
+    assert not play.reasons
+
+    resume(play, (result(post.id, epoch=7), 6))
+
+    assert exchange.answer["id"] == 5
+    assert play.runs == 1
+
+
+def test_a_cancelled_call_is_over_when_its_leg_breaks() -> None:
+    """It is neither resumed nor run again."""
+    play = opened(epoch=7)
+    exchange, leg = open_call(play)
+    play.post(cancel(5))
+
+    play.cut(leg)
+
+    assert not exchange.is_open
+    assert exchange.answers == []
+    assert not play.has_leg("GET")
+    assert not play.reasons
+
+
+def test_a_call_that_broke_during_a_delete_is_left_to_what_the_server_says_of_it() -> None:
+    play = opened(epoch=7)
+    exchange, leg = open_call(play)
+    play.send(leg, event(progress(leg.token, 2, 7), 1))
+    play.delete()
+    play.cut(leg)
+    assert not play.has_leg("GET")
+
+    play.refuse(play.leg("DELETE"), 405)
+
+    assert play.leg("GET").last_event_id == b"1"
+    assert exchange.is_open
+
+
+def test_a_standalone_stream_of_a_server_without_epochs_is_not_resumed_but_opened_anew() -> None:
+    """Nothing on a resumed one could be proven, so that it would be mute."""
+    play, exchange, leg = listening()
+    play.send(leg, event(notification("notifications/tools/list_changed"), 1))
+    play.cut(leg)
+    assert not play.has_leg("GET")
+    play.advance(1.1)
+
+    assert play.leg("GET").last_event_id is None
+    assert exchange.is_open
+
+
+def test_a_leg_whose_session_answers_no_ping_is_broken() -> None:
+    play = opened()
+    exchange, leg = open_call(play)
+    play.advance(60.5)
+
+    play.end(play.leg("ping"), LegEnd.SILENT)
+
+    assert not leg.is_open
+    assert play.reasons == ["no_epoch_captured"]
+    assert exchange.is_open
+
+
+def test_an_answer_to_a_question_that_may_not_have_arrived_has_the_session_asked() -> None:
+    """The call would wait for it for ever."""
+    play = opened()
+    _, leg = open_call(play)
+    play.send(leg, event(ask(0)))
+    play.post(result(0, {"action": "accept"}))
+
+    play.cut(play.leg("answer"))
+
+    assert play.leg("ping").session_id == b"up-1"
+
+
+@pytest.mark.parametrize(("repeats", "reason"), [(True, "not_resumable"), (False, "empty_resume")])
+def test_three_resumes_without_a_new_message_are_enough(repeats: bool, reason: str) -> None:
+    play, _ = broken()
+    post = play.sent("tools/call")[0]
+    for _ in range(3):
+        resume(play, *([(progress(post.token, 3, 7), 4)] if repeats else []))
+        play.cut(play.leg("GET"))
+        play.advance(1)
+
+    assert play.reasons == [reason]
+
+
+@pytest.mark.parametrize(
+    ("how", "kinds"),
+    [(LegEnd.BROKEN, ["reset"]), (LegEnd.SILENT, ["headers_timeout"]), (LegEnd.CLEAN, [])],
+)
+def test_how_a_leg_broke_is_counted_where_it_was_no_clean_end(how: LegEnd, kinds: list[str]) -> None:
+    play = opened()
+    _, leg = open_call(play)
+
+    play.end(leg, how)
+
+    assert [one.kind for one in play.facts(UpstreamFailed)] == kinds

@@ -1,195 +1,62 @@
-"""The client leaves and returns: every event once, in order, whatever the server can resume (G5)."""
+"""The client's side of a stream: it leaves, is slow, comes back, or does not.
+
+Longer than most: its module is to be proven by this file alone.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from epochgate.core import http
-from tests.core.messages import error, event, result
-from tests.core.playbook import opened
+from epochgate.core.commands import EndAnswer, Write
+from epochgate.core.events import ClientDrained, ClientLeft, ClientStalled, DrainBegun, LegAnswered, LegRead
+from epochgate.core.policy import Stamps
+from tests.core.messages import (
+    Json,
+    cancel,
+    event,
+    initialize,
+    initialize_answer,
+    progress,
+    request,
+    result,
+)
+from tests.core.playbook import JSON, Play, opened, quiet
 from tests.core.scenes import (
-    EVENTS,
+    call,
     cursor,
     give,
+    listening,
+    lost,
+    open_call,
     running,
     steps,
 )
+from tests.core.sides import Exchange, Upstream
 
 
-@pytest.mark.parametrize("read", range(EVENTS + 1))
-@pytest.mark.parametrize("meanwhile", [0, 2, EVENTS, EVENTS + 1])
-def test_after_a_cut_at_any_event_each_is_there_once_and_in_order(read: int, meanwhile: int) -> None:
-    """The leg is cut after `read` events; the server is at event `meanwhile` or further by the return."""
-    play, first, leg = running(read)
-    play.leave(first)
-    give(play, leg, read, min(meanwhile, EVENTS))
-    if meanwhile > EVENTS:
-        play.send(leg, event(result(leg.id)))
-
-    second = play.get(cursor(first, read))
-    give(play, leg, max(read, meanwhile), EVENTS)
-    if meanwhile <= EVENTS:
-        play.send(leg, event(result(leg.id)))
-
-    assert second.status == 200
-    assert steps(first)[:read] + steps(second) == list(range(EVENTS))
-    assert second.answer == result(5)
-    assert not second.is_open
-    assert play.runs == 1
-
-
-@pytest.mark.parametrize("read", range(EVENTS))
-def test_an_event_that_was_written_but_not_read_comes_again(read: int) -> None:
-    """Half-delivered is not delivered: the cut is inside what was written."""
-    play, first, leg = running(EVENTS)
-    play.leave(first)
-
-    second = play.get(cursor(first, read))
-
-    assert steps(second) == list(range(read, EVENTS))
-    play.send(leg, event(result(leg.id)))
-    assert second.answer == result(5)
-
-
-def test_a_client_that_returns_again_and_again_loses_nothing() -> None:
-    play, exchange, leg = running(1)
-    seen = steps(exchange)
-    for step in range(1, EVENTS):
-        play.leave(exchange)
-        give(play, leg, step, step + 1)
-        exchange = play.get(exchange.last_id)
-        seen += steps(exchange)
-
-    assert seen == list(range(EVENTS))
-
-
-def test_a_leg_with_nothing_to_replay_is_primed_behind_everything_journalled() -> None:
-    """The trace: a priming event never stands for events that were not delivered (R10)."""
-    play, first, leg = running(3)
-    play.leave(first)
-    second = play.get(first.last_id)
-    assert [one.data for one in second.events] == [b""]
-    assert int(second.last_id) == int(first.last_id) + 1
-    play.leave(second)
-    give(play, leg, 3, 5)
-
-    third = play.get(second.last_id)
-    play.leave(third)
-    fourth = play.get(second.last_id)
-
-    assert steps(third) == [3, 4]
-    assert steps(fourth) == [3, 4]
-    assert all(one.data for one in third.events)  # a replay carries no priming event
-
-
-def test_priming_is_skipped_on_replay() -> None:
-    """It is no event of the stream (R10)."""
-    play, first, leg = running(2)
-    play.leave(first)
-    play.leave(play.get(first.last_id))
-    give(play, leg, 2, 3)
-
-    replay = play.get(cursor(first, 0))
-
-    assert [one.data == b"" for one in replay.events] == [False, False, False]
-    assert steps(replay) == [0, 1, 2]
-
-
-def test_a_client_of_an_older_revision_is_never_primed() -> None:
-    """It cannot parse one (R10)."""
-    play, first, leg = running(2, version="2025-06-18")
-    assert b"data: \n" not in first.body
-    play.leave(first)
-
-    second = play.get(first.last_id)
-
-    assert second.status == 200
-    assert second.body == b""
-    play.send(leg, event(result(leg.id)))
-    assert second.answer == result(5)
-
-
-def test_the_cursor_of_the_last_event_of_a_finished_stream_is_refused_with_405() -> None:
-    """Nothing follows it (R14, W3)."""
-    play, first, leg = running(2)
-    play.send(leg, event(result(leg.id)))
-
-    exchange = play.get(first.last_id)
-
-    assert exchange.status == 405
-    assert http.find(exchange.headers, b"allow") == b"POST, DELETE"
-    assert play.judged[-1] == ("client", "end", "finished")
-
-
-def test_an_answer_that_was_cut_in_flight_is_replayed() -> None:
-    """The cursor before the last event is not the end (R14)."""
-    play, first, leg = running(2)
-    play.send(leg, event(result(leg.id)))
-    before_answer = cursor(first, 2)
-
-    second = play.get(before_answer)
-
-    assert second.status == 200
-    assert second.answer == result(5)
-    assert not second.is_open
-    assert play.runs == 1
-
-
-def test_a_delivered_answer_is_kept_for_retain_and_then_an_error_stands_for_it() -> None:
-    """Finished, its answer no longer kept (R13, W3)."""
-    play, first, leg = running(2, retain_s=60.0)
-    play.send(leg, event(result(leg.id)))
-    play.advance(59)
-    assert play.get(cursor(first, 2)).answer == result(5)
-
-    play.advance(61)
-    late = play.get(cursor(first, 2))
-    at_the_end = play.get(first.last_id)
-
-    assert late.status == 200
-    assert late.answer["id"] == 5
-    assert late.answer["error"]["code"] == -32050
-    assert not late.is_open
-    assert at_the_end.status == 405
-
-
-def test_an_answer_that_nobody_was_written_stays_for_hold() -> None:
-    """`retain` counts from the last write to a leg (R14)."""
-    play, first, leg = running(2, hold_s=300.0, retain_s=60.0)
-    play.leave(first)
-    play.send(leg, event(result(leg.id)))
-
-    play.advance(290)
-
-    assert play.get(cursor(first, 2)).answer == result(5)
-
-
-def test_a_client_that_stays_away_too_long_is_owed_an_error() -> None:
-    """The trace: never silence (R13)."""
-    play, first, leg = running(2, hold_s=30.0)
-    play.leave(first)
-
+def expired(**settings: Json) -> tuple[Play, Exchange, Upstream]:
+    """A call whose client stayed away longer than it is held."""
+    play, exchange, leg = running(2, hold_s=30.0, **settings)
+    play.leave(exchange)
     play.advance(31)
-    assert not leg.is_open
-    second = play.get(first.last_id)
-
-    assert second.status == 200
-    assert second.events[0].data == b""  # priming first
-    assert second.answer["error"]["code"] == -32050
-    assert second.answer["error"]["data"]["reason"] == "expired"
-    assert not second.is_open
+    return play, exchange, leg
 
 
-@pytest.mark.parametrize("text", [b"1", b"0", b"x", b"-1", b"9007199254740992", b"1e3"])
-def test_a_cursor_of_another_session_is_refused_and_counted(text: bytes) -> None:
-    """Whatever it looks like (R13, R15); G2."""
-    play, _, _ = running(2)
+BOB = b"bob"
 
-    exchange = play.get(text)
 
-    assert exchange.status == 400
-    assert play.judged == [("client", "refuse", "cursor_unknown")]
-    assert play.counted == ["unknown_cursors"]
+def begun_for_bob(play: Play) -> Exchange:
+    """Bob's GET: the server says nothing about him, so that his stream was begun after 1.5 s (R32)."""
+    exchange = play.get(who=BOB)
+    play.advance(1.6)
+    assert exchange.status == 200
+    assert exchange.is_open
+    return exchange
+
+
+def accept_bob(play: Play) -> None:
+    ping = play.leg("ping")
+    play.answer(ping, result(ping.id, {}))
 
 
 def test_of_two_legs_for_one_stream_the_newer_wins() -> None:
@@ -204,76 +71,308 @@ def test_of_two_legs_for_one_stream_the_newer_wins() -> None:
     assert steps(second) == [1, 2]
 
 
-def test_a_client_that_leaves_does_not_end_the_work() -> None:
-    play, first, leg = running(2)
-
-    play.leave(first)
-
-    assert leg.is_open
-    assert not play.has_leg("notifications/cancelled")
-
-
-def test_a_client_that_was_given_no_id_cannot_return_and_harms_nothing() -> None:
-    """G5 covers streams that gave the client an id (R34)."""
+def test_a_stream_that_was_begun_for_its_caller_ends_if_the_server_offers_none() -> None:
+    """A second status would be part of its body."""
     play = opened()
-    exchange = play.call()
-    leg = play.leg("tools/call")
+    exchange = begun_for_bob(play)
+    accept_bob(play)
+
+    play.refuse(play.leg("GET"), 405)
+
+    assert exchange.status == 200
+    assert not exchange.is_open
+    assert exchange.body == b""
+
+
+@pytest.mark.parametrize("how", ["drain", "withdrawn", "lost", "deleted"])
+def test_a_standalone_leg_always_ends_with_the_final_chunk(how: str) -> None:
+    """Python counts aborted GETs over a session's life (W8)."""
+    play, exchange, leg = listening()
+    match how:
+        case "drain":
+            play.feed(DrainBegun(play.now + 25))
+        case "withdrawn":
+            play.cut(leg)
+            play.advance(2)
+            play.refuse(play.leg("GET"), 405)
+        case "lost":
+            quiet(play)
+            play.cut(leg)
+            play.call()
+            play.refuse(play.leg("tools/call"), 404)
+            made = play.leg("initialize")
+            play.answer(made, initialize_answer(made.id, capabilities={}), headers=JSON)
+        case _:
+            play.delete()
+            play.refuse(play.leg("DELETE"), 200)
+
+    assert (exchange.is_open, exchange.is_aborted) == (False, False)
+
+
+def test_the_answer_and_the_final_chunk_are_one_write_and_the_leg_is_drained() -> None:
+    """Python closes right after the answer, before the terminator (W7)."""
+    play = opened()
+    exchange, leg = open_call(play)
+    play.steps.clear()
+    play.send(leg, event(progress(leg.token, 2)), event(result(leg.id)))
+
+    written = [step for step in play.steps if isinstance(step, Write | EndAnswer)]
+    assert [type(step) for step in written] == [EndAnswer]
+    assert leg.was_drained
+    play.leave(exchange)  # whatever the client does: it is done
+    assert play.get(exchange.last_id).status == 405
+
+
+def test_tombstones_have_a_limit_and_the_oldest_go_first() -> None:
+    """What is no longer known is refused, and counted (R13)."""
+    play, oldest, _ = expired(max_tombstones=2)
+    later = [open_call(play, id=id)[0] for id in (6, 7)]
+    for exchange in later:
+        play.leave(exchange)
+        play.advance(31)
+
+    assert play.get(later[1].last_id).answer["id"] == 7
+    assert play.get(oldest.last_id).status == 400
+    assert play.counted == ["unknown_cursors"]
+
+
+def test_a_client_that_leaves_its_initialize_leaves_a_session_that_runs_idle() -> None:
+    """Its answer is written to nobody, the first as that of one within a session."""
+    play = Play()
+    first = play.post(initialize())
+    play.leave(first)
+    headers = (*JSON, (b"Mcp-Session-Id", b"up-1"))
+    play.answer(play.leg("initialize"), initialize_answer(0), headers=headers)
+    assert first.status is None
+    assert play.registered == [b"up-1"]
+
+    again = play.post(initialize(id=7))
+    play.leave(again)
+    play.answer(play.leg("initialize"), initialize_answer(7), headers=headers)
+
+    assert again.status is None
+    assert play.session.current.number == 2
+
+
+@pytest.mark.parametrize("comes_back", [False, True])
+def test_an_event_that_passes_as_it_comes_is_lost_to_a_client_that_leaves_it(comes_back: bool) -> None:
+    """By leaving, or by a newer leg: nothing of it is kept, and half of it is not given twice."""
+    play = opened(max_event_bytes=1_000)
+    exchange, leg = open_call(play)
+    at = exchange.last_id
+    play.send(leg, event(result(leg.id, {"text": "x" * 5_000}))[:3_000])
+    assert b"x" * 1_000 in exchange.body
+    if not comes_back:
+        play.leave(exchange)
+
+    back = play.get(at)
+
+    assert not leg.is_open
+    assert back.answer["error"]["data"]["reason"] == "event_too_large"
+    assert exchange.answers == []
+
+
+def test_a_call_that_waits_for_a_heal_is_given_up_with_its_client() -> None:
+    """It gave no id to come back with."""
+    play, exchange = lost()
     play.leave(exchange)
 
-    play.answer(leg, result(leg.id))
+    play.heal()
 
-    assert exchange.status is None
     assert play.runs == 1
 
 
-def test_a_client_that_leaves_before_the_sse_head_harms_nothing() -> None:
+def test_what_is_said_of_a_connection_that_has_ended_is_passed_over() -> None:
+    """A slow client's last words come behind the answer."""
     play = opened()
-    exchange = play.call(token=1)
-    leg = play.leg("tools/call")
+    exchange, leg = open_call(play)
+    play.feed(ClientStalled(exchange.number))
+    assert leg.is_paused
+    play.feed(ClientDrained(exchange.number))
+    assert not leg.is_paused
+    play.send(leg, event(result(leg.id)))
+
+    assert play.feed(ClientStalled(exchange.number)) == []
+    assert play.feed(ClientDrained(exchange.number)) == []
+    assert play.feed(ClientLeft(exchange.number)) == []
+
+
+@pytest.mark.parametrize("has_left", [True, False])
+def test_a_client_that_comes_back_into_a_heal_waits_on_its_newest_leg(has_left: bool) -> None:
+    play = opened()
+    exchange, leg = open_call(play)
+    at = exchange.last_id
+    play.cut(leg)
+    if has_left:
+        play.leave(exchange)
+
+    back = play.get(at)
+    assert back.messages == []
+    play.heal()
+    again = play.leg("tools/call")
+    play.answer(again, result(again.id))
+
+    assert back.answer["id"] == 5
+    assert not exchange.is_open or has_left
+
+
+def test_no_comment_stands_inside_an_event_that_passes_as_it_comes() -> None:
+    """It would be part of it."""
+    play = opened(max_event_bytes=1_000)
+    exchange, leg = open_call(play)
+    raw = event(result(leg.id, {"text": "x" * 5_000}))
+    play.send(leg, raw[:3_000])
+    before = exchange.body
+
+    play.advance(50)
+    assert exchange.body == before
+    play.send(leg, raw[3_000:])
+
+    assert exchange.answer == result(5, {"text": "x" * 5_000})
+
+
+def test_comments_come_when_nothing_was_written_for_twenty_seconds() -> None:
+    """Each event puts the next one off."""
+    play = opened()
+    exchange, leg = open_call(play)
+    play.advance(15)
+    play.send(leg, event(progress(leg.token, 2)))
+    play.advance(15)
+    assert b"keepalive" not in exchange.body
+
+    play.advance(6)
+
+    assert exchange.body.count(b": keepalive\n") == 1
+
+
+def test_an_answer_that_came_while_its_client_was_away_is_kept_as_long_as_the_client_is_held() -> None:
+    play = opened(hold_s=30.0)
+    exchange, leg = open_call(play)
     play.leave(exchange)
-
-    play.open(leg)
-    give(play, leg, 0, 3)
     play.send(leg, event(result(leg.id)))
+    play.advance(29)
+    assert repr(play.session) == "<Session live g1, 1 streams>"
 
-    assert exchange.status is None
+    play.advance(2)
 
-
-def test_an_error_of_the_server_is_an_answer_too() -> None:
-    play, first, leg = running(1)
-    play.leave(first)
-    play.send(leg, event(error(leg.id)))
-
-    assert play.get(first.last_id).answer == error(5)
+    assert repr(play.session) == "<Session live g1, 0 streams>"
+    stone = play.get(exchange.last_id)
+    assert stone.answer["error"]["data"]["reason"] == "expired"
 
 
-def test_a_client_that_returned_in_time_is_not_given_up_later() -> None:
-    """The hold is over with its return (R13)."""
-    play, first, leg = running(1, hold_s=30.0)
-    play.leave(first)
+def test_all_runs_of_a_call_are_forgotten_and_their_cursors_told_so() -> None:
+    play = opened(retain_s=10.0)
+    exchange, leg = open_call(play)
+    at = exchange.last_id
+    play.cut(leg)
+    play.heal()
+    again = play.leg("tools/call")
+    play.open(again)
+    play.send(again, event(result(again.id)))
+    assert exchange.answer["id"] == 5
+
+    play.advance(11)
+
+    assert repr(play.session) == "<Session live g2, 0 streams>"
+    assert play.get(at).answer["error"]["data"]["reason"] == "expired"
+
+
+def test_a_listener_that_is_given_up_takes_the_streams_of_before_its_heals_along() -> None:
+    play, listener, _ = listening(hold_s=30.0)
+    _, leg = open_call(play)
+    play.cut(leg)
+    play.heal()
+    again = play.leg("tools/call")
+    play.answer(again, result(again.id))
+    play.leave(listener)
     play.advance(20)
-    second = play.get(first.last_id)
-    play.advance(35)
+    play.get(listener.last_id)
+    play.leave(play.exchanges[max(play.exchanges)])
 
-    assert second.is_open
-    play.send(leg, event(result(leg.id)))
-    assert second.answer == result(5)
+    play.advance(61)
+
+    assert not [one for one in play.session.streams.values() if not one.is_request]
 
 
-@pytest.mark.parametrize(
-    ("accept", "status"),
-    [(None, 200), (b"text/event-stream", 200), (b"*/*", 200), (b"application/json", 406)],
-)
-def test_a_replay_is_refused_to_a_client_that_takes_no_stream_and_to_no_other(
-    accept: bytes | None, status: int
-) -> None:
-    play, exchange, leg = running(1)
-    play.send(leg, event(result(leg.id)))
-    if accept is not None:
-        play.client_headers = (*play.client_headers, (b"Accept", accept))
-    first = cursor(exchange, 0)
+def test_requests_without_stamps_leave_nothing_behind_that_could_be_late() -> None:
+    play = opened(stamp=Stamps.OFF)
+    exchange, leg = call(play)
+    play.send(leg, event(progress(1, 1)), event(result(5)))
+    assert exchange.answer == result(5)
+    play.advance(61)
+    again, leg = call(play)
 
-    assert play.get(first).status == status
+    play.send(leg, event(result(5, {"run": 2})))
 
-    play.client_headers = play.client_headers[:1]
-    assert play.get(first).answer == result(5), "the refusal took nothing away"
+    assert again.answer == result(5, {"run": 2})
+
+
+def test_a_cancelled_member_leaves_the_rest_of_its_batch_alone() -> None:
+    play = opened()
+    exchange = play.post([request("tools/list", id=1), request("ping", id=2)])
+    leg = play.leg("batch")
+    play.open(leg)
+    play.post(cancel(1))
+    play.advance(6)
+    assert leg.is_open
+
+    play.send(leg, event(result(leg.json[1]["id"])))
+    play.post(cancel(2))
+
+    assert [one["id"] for one in exchange.answers] == [2]
+
+
+@pytest.mark.parametrize("how", ["unborn", "begun", "passed on"])
+def test_a_cancelled_call_that_the_server_never_ends_is_over_after_five_seconds(how: str) -> None:
+    """With an error where nothing was begun, else with what there is; cut inside a body."""
+    play = opened(max_json_buffer_bytes=100)
+    exchange = play.call()
+    leg = play.leg("tools/call")
+    if how == "begun":
+        play.open(leg)
+    elif how == "passed on":
+        play.feed(LegAnswered(leg.number, 200, JSON))
+        play.feed(LegRead(leg.number, b'{"jsonrpc":"2.0","id":%d,"result":{"x":"%b' % (leg.id, b"x" * 200)))
+    play.post(cancel(5))
+
+    play.advance(6)
+
+    assert not leg.is_open
+    assert not exchange.is_open
+    assert exchange.is_aborted is (how == "passed on")
+    if how == "unborn":
+        assert exchange.json["error"]["data"]["reason"] == "cancelled"
+
+
+def test_a_process_that_goes_away_ends_listeners_at_once_and_answers_calls_at_the_end() -> None:
+    """Those without a client need neither."""
+    play, listener, _ = listening()
+    owed, _ = open_call(play, id=1)
+    done, two = open_call(play, id=2)
+    play.send(two, event(result(two.id)))
+    away, _ = open_call(play, id=3)
+    play.leave(away)
+
+    play.feed(DrainBegun(play.now + 10))
+    assert (listener.is_open, listener.is_aborted) == (False, False)
+    assert owed.is_open
+    play.advance(11)
+
+    assert owed.answer["error"]["data"]["reason"] == "draining"
+    assert done.answer == result(2)
+    assert away.answers == []
+
+
+@pytest.mark.parametrize("has_left", [True, False])
+def test_a_listener_that_the_server_has_not_answered_ends_as_any_other(has_left: bool) -> None:
+    """A process that goes away is no refusal."""
+    play = opened()
+    exchange = play.get()
+    if has_left:
+        play.leave(exchange)
+
+    play.feed(DrainBegun(play.now + 10))
+    play.advance(11)
+
+    assert exchange.status == (None if has_left else 200)
+    assert not exchange.is_open or has_left

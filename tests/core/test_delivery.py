@@ -1,35 +1,71 @@
-"""A slow client, a full journal, an idle leg, a process that goes away (G8, R13, W8, W10, W13)."""
+"""What a stream gives its client, how it begins and how it ends."""
 
 from __future__ import annotations
 
-from epochgate.core.events import ClientDrained, ClientStalled, DrainBegun
-from tests.core.messages import event, progress, result
-from tests.core.playbook import opened
+import json
+
+import pytest
+
+from epochgate.core import http
+from epochgate.core.events import DrainBegun, LegAnswered, LegEnd, LegRead
+from epochgate.core.policy import Reissue
+from tests.core.messages import Json, ask, cancel, event, progress, request, result
+from tests.core.playbook import JSON, Play, opened
 from tests.core.scenes import (
-    cursor,
+    call,
     give,
+    lost,
+    open_call,
     running,
     steps,
 )
+from tests.core.sides import Exchange, Upstream
+
+BOB = b"bob"
 
 
-def test_a_slow_client_slows_the_server() -> None:
-    play, first, leg = running(2)
+def begun_for_bob(play: Play) -> Exchange:
+    """Bob's GET: the server says nothing about him, so that his stream was begun after 1.5 s (R32)."""
+    exchange = play.get(who=BOB)
+    play.advance(1.6)
+    assert exchange.status == 200
+    assert exchange.is_open
+    return exchange
 
-    play.feed(ClientStalled(first.number))
-    assert leg.is_paused
-    play.feed(ClientDrained(first.number))
 
-    assert not leg.is_paused
+def accept_bob(play: Play) -> None:
+    ping = play.leg("ping")
+    play.answer(ping, result(ping.id, {}))
 
 
-def test_a_slow_client_that_leaves_no_longer_slows_the_server() -> None:
-    play, first, leg = running(2)
-    play.feed(ClientStalled(first.number))
+def asking(**settings: Json) -> tuple[Play, Exchange, Upstream]:
+    """A call whose server asked something under its id 0, which the client has seen."""
+    play = opened(**settings)
+    exchange, leg = call(play)
+    play.send(leg, event(progress(leg.token, 1)), event(ask(0)))
+    return play, exchange, leg
 
-    play.leave(first)
 
-    assert not leg.is_paused
+TEXT = "x" * 8_000
+
+
+def id_last(leg: Upstream) -> bytes:
+    """Stamp and epoch come last, as the TypeScript SDK writes them."""
+    return event(json.dumps({"result": {"text": TEXT}, "jsonrpc": "2.0", "id": leg.id}).encode(), 8)
+
+
+def streaming(*, epoch: Json = None) -> tuple[Play, Exchange, Upstream]:
+    """A call on a leg that never broke, with one event relayed."""
+    play = opened(epoch=epoch, max_event_bytes=1_000)
+    exchange, leg = call(play)
+    play.send(leg, event(progress(leg.token, 1, epoch), 7))
+    return play, exchange, leg
+
+
+def pour(play: Play, leg: Upstream, data: bytes) -> None:
+    for at in range(0, len(data), 700):
+        if leg.is_open:
+            play.send(leg, data[at : at + 700])
 
 
 def test_a_full_journal_stops_the_server_and_loses_nothing() -> None:
@@ -47,47 +83,6 @@ def test_a_full_journal_stops_the_server_and_loses_nothing() -> None:
     assert second.answer == result(5)
 
 
-def test_what_was_delivered_goes_first_and_a_return_to_it_is_told() -> None:
-    """Evicted events were written; a cursor before them gets the error it is owed (R13); G8."""
-    play, first, leg = running(30, journal_stream_bytes=1_000)
-    assert not leg.is_paused
-    assert "journal_evictions" in play.counted
-    play.leave(first)
-
-    assert steps(play.get(first.last_id)) == []
-    gone = play.get(cursor(first, 1))
-
-    assert gone.answer["error"]["code"] == -32050
-    assert play.judged[-1] == ("client", "fail", "expired")
-
-
-def test_an_idle_leg_is_kept_alive_between_events() -> None:
-    """Whole blocks, between whole events (W13)."""
-    play, first, leg = running(1)
-    before = first.body
-
-    play.advance(19)
-    assert first.body == before
-    play.advance(22)
-
-    assert first.body == before + b": keepalive\n\n" * 2
-    give(play, leg, 1, 2)
-    assert steps(first) == [0, 1]
-
-
-def test_java_gets_one_line_comments() -> None:
-    """Each blank line uses up one of its demand units (W13)."""
-    play = opened()
-    play.client_headers = (*play.client_headers, (b"User-Agent", b"Java-http-client/21.0.2"))
-    exchange = play.call(token=1)
-    play.open(play.leg("tools/call"))
-    before = exchange.body
-
-    play.advance(21)
-
-    assert exchange.body == before + b": keepalive\n"
-
-
 def test_a_process_that_goes_away_answers_what_is_owed() -> None:
     """Errors at the end of the drain, never a silent end (W8, W10)."""
     play, first, leg = running(1)
@@ -103,15 +98,213 @@ def test_a_process_that_goes_away_answers_what_is_owed() -> None:
     assert (first.answer["id"], second.answer["id"]) == (5, 6)
 
 
-def test_java_gets_no_retry() -> None:
-    """It is a stream error there (W13)."""
+@pytest.mark.parametrize("how", [LegEnd.BROKEN, LegEnd.CLEAN])
+@pytest.mark.parametrize("left", [2, 40, 4_000])
+def test_what_broke_inside_a_large_event_never_looks_whole(how: LegEnd, left: int) -> None:
+    """The trace: the client holds half an event, and any end or event behind it would dispatch it (R9)."""
+    play, exchange, leg = streaming()
+    cursor = exchange.last_id
+    pour(play, leg, id_last(leg)[:-left])
+    play.end(leg, how)
+
+    assert exchange.is_aborted
+    assert exchange.answers == []
+    back = play.get(cursor)
+
+    assert back.status == 200
+    assert (back.answer["id"], back.answer["error"]["code"]) == (5, -32050)
+    assert play.runs == 1
+
+
+def test_a_question_of_a_failed_call_is_called_off_before_its_error() -> None:
+    play, exchange, leg = asking(reissue=Reissue.NEVER)
+
+    play.cut(leg)
+
+    assert [one.get("method", "error") for one in exchange.messages] == [
+        "notifications/progress",
+        "elicitation/create",
+        "notifications/cancelled",
+        "error",
+    ]
+
+
+def test_a_stream_that_was_begun_for_its_caller_ends_if_the_session_is_over() -> None:
     play = opened()
-    play.client_headers = (*play.client_headers, (b"User-Agent", b"Java-http-client/21.0.2"))
-    exchange = play.call(token=1)
+    exchange = begun_for_bob(play)
+    play.delete()
+    play.refuse(play.leg("DELETE"), 200)
+
+    accept_bob(play)
+
+    assert exchange.status == 200
+    assert not exchange.is_open
+
+
+def test_behind_a_heal_the_client_sees_the_id_that_it_knows_and_no_epoch_of_the_server() -> None:
+    """It would take either for another session than its own."""
+    play, exchange = lost()
+    play.heal()
+    again = play.leg("tools/call")
+
+    headers = (*JSON, (b"Mcp-Session-Id", b"up-2"), (b"Mcp-Session-Epoch", b"9"), (b"X-Own", b"1"))
+    play.answer(again, result(again.id), headers=headers)
+
+    assert exchange.headers == (*JSON, (b"Mcp-Session-Id", b"up-1"), (b"X-Own", b"1"))
+
+
+def test_a_client_that_checks_epochs_is_told_that_of_the_proxy() -> None:
+    play = opened(advertise_epoch=True)
+    exchange = play.call()
+
+    play.open(play.leg("tools/call"), ((b"Mcp-Session-Epoch", b"9"),))
+
+    assert http.find(exchange.headers, b"mcp-session-epoch") == b"1"
+
+
+def test_errors_of_a_batch_that_could_not_be_told_come_first_when_its_rest_is_answered_by_events() -> None:
+    play = opened(never_reissue=frozenset({"pay"}))
+    exchange = play.post([request("tools/call", {"name": "pay"}, id=1), request("tools/list", id=2)])
+    play.cut(play.leg("batch"))
+    play.heal()
+    again = play.leg("batch")
+    play.open(again)
+    assert [one["id"] for one in exchange.answers] == [1]
+
+    play.send(again, event(result(again.json[0]["id"])))
+
+    assert [(one["id"], "error" in one) for one in exchange.answers] == [(1, True), (2, False)]
+
+
+def test_a_stream_that_was_begun_for_its_caller_goes_on_when_the_server_accepts_it() -> None:
+    """Its head is not given twice."""
+    play = opened()
+    exchange, leg = open_call(play)
+    play.leave(exchange)
+    play.send(leg, event(progress(leg.token, 2)))
+    bob = play.get(exchange.last_id, who=BOB)
+    play.advance(1.6)
+    assert bob.status == 200
+
+    accept_bob(play)
+    play.send(leg, event(result(leg.id)))
+
+    assert [one.get("params", {}).get("progress") for one in bob.messages] == [2, None]
+
+
+def test_a_client_of_an_older_revision_gets_no_priming() -> None:
+    """It could not parse one."""
+    play = opened(version="2025-06-18")
+    exchange = play.call()
     leg = play.leg("tools/call")
     play.open(leg)
+    assert exchange.body == b""
+    play.leave(exchange)
+    play.send(leg, event(result(leg.id)))
 
-    play.send(leg, b"retry: 1000\n\n", event(progress(leg.token, 1)))
+    assert not exchange.events
 
-    assert b"retry" not in exchange.body
-    assert exchange.messages == [progress(1, 1)]
+
+def test_an_end_behind_nothing_that_was_written_is_an_end_all_the_same() -> None:
+    """A cancelled call: its client is owed no event."""
+    play = opened()
+    exchange, leg = open_call(play)
+    play.post(cancel(5))
+    before = exchange.body
+
+    play.advance(6)
+
+    assert (exchange.is_open, exchange.is_aborted, exchange.body) == (False, False, before)
+    assert not leg.is_open
+
+
+def test_an_end_takes_along_what_was_written_to_its_client_and_to_no_other() -> None:
+    """Two calls whose session is over end in one step, each with its own error."""
+    play = opened()
+    calls = [open_call(play, id=id) for id in (1, 2)]
+
+    play.delete()
+    play.refuse(play.leg("DELETE"), 200)
+
+    for (exchange, _), id in zip(calls, (1, 2), strict=True):
+        assert exchange.answer["id"] == id
+        assert not exchange.is_open
+
+
+def test_what_runs_again_with_nobody_there_needs_no_comments() -> None:
+    """`reissue_when_away`."""
+    play = opened(reissue_when_away=True)
+    exchange, leg = open_call(play)
+    play.leave(exchange)
+    play.cut(leg)
+    play.heal()
+    again = play.leg("tools/call")
+    play.open(again)
+    play.advance(30)
+    play.send(again, event(result(again.id)))
+
+    back = play.get(exchange.last_id)
+
+    assert b"keepalive" not in back.body
+    assert back.answer["id"] == 5
+
+
+@pytest.mark.parametrize("is_json", [True, False])
+def test_what_a_client_that_cannot_come_back_was_owed_is_dropped(is_json: bool) -> None:
+    """It was given no id."""
+    play = opened()
+    exchange = play.call()
+    leg = play.leg("tools/call")
+    play.leave(exchange)
+
+    if is_json:
+        play.answer(leg, result(leg.id))
+    else:
+        play.open(leg)
+        play.send(leg, event(result(leg.id)))
+
+    assert exchange.status is None
+    assert repr(play.session) == "<Session live g1, 0 streams>"
+
+
+@pytest.mark.parametrize("has_left", [True, False])
+def test_an_answer_that_is_passed_on_and_fails_is_cut(has_left: bool) -> None:
+    """There is no place for an error in it."""
+    play = opened(max_json_buffer_bytes=100)
+    exchange = play.call()
+    leg = play.leg("tools/call")
+    play.feed(LegAnswered(leg.number, 200, JSON))
+    play.feed(LegRead(leg.number, b'{"jsonrpc":"2.0","id":%d,"result":{"x":"%b' % (leg.id, b"x" * 200)))
+    if has_left:
+        play.leave(exchange)
+
+    play.feed(DrainBegun(play.now + 1))
+    play.delete()
+    play.refuse(play.leg("DELETE"), 200)
+
+    assert exchange.is_aborted is not has_left
+    assert not leg.is_open
+
+
+def test_a_client_that_leaves_inside_a_large_event_ends_the_run() -> None:
+    """Nothing of it was kept: what comes back gets an error."""
+    play, exchange, leg = streaming()
+    at = exchange.last_id
+    pour(play, leg, id_last(leg)[:-40])
+    play.leave(exchange)
+
+    assert not leg.is_open
+    assert play.get(at).answer["error"]["data"]["reason"] == "event_too_large"
+
+
+def test_a_call_that_is_cancelled_while_it_waits_for_a_heal_ends_at_once() -> None:
+    """Nothing of it runs that could still answer."""
+    play = opened()
+    exchange, leg = open_call(play)
+    play.cut(leg)
+
+    play.post(cancel(5))
+    play.advance(0.1)
+
+    assert (exchange.is_open, exchange.is_aborted) == (False, False)
+    assert exchange.answers == []

@@ -1,65 +1,26 @@
-"""On a resumed leg each message must prove itself (R6, R7, R8, R30)."""
+"""What a message claims to be, and what it and its event say."""
 
 from __future__ import annotations
 
-from tests.core.messages import ask, error, event, log, progress, request, result
-from tests.core.playbook import MARK, Play, opened, quiet
+import pytest
+
+from epochgate.core.policy import Stamps
+from tests.core.messages import Json, ask, error, event, log, progress, request, result
+from tests.core.playbook import Play, opened, quiet
 from tests.core.scenes import (
+    broken,
     call,
-    lost,
+    learn_tools,
+    open_call,
+    resume,
 )
-from tests.core.sides import Exchange, Upstream
+
+DESTRUCTIVE = {"name": "work", "annotations": {"destructiveHint": True}}
 
 
-def answer_own_requests(play: Play) -> None:
-    for rpc in ("notifications/cancelled", "DELETE"):
-        while play.has_leg(rpc):
-            play.accept(play.leg(rpc))
-
-
-def resumed(play: Play, *, header: bytes | None = None) -> tuple[Exchange, Upstream, Upstream]:
-    """A call whose leg was cut after one event and resumed; nothing came on the new leg yet."""
-    exchange, post = call(play)
-    play.send(post, event(progress(post.token, 1, 1), 1))
-    play.cut(post)
-    leg = play.leg("GET")
-    play.open(leg, () if header is None else ((b"Mcp-Session-Epoch", header),))
-    return exchange, post, leg
-
-
-def test_a_log_of_another_call_on_a_resumed_leg_is_dropped() -> None:
-    """The trace: a server that replays all streams; nothing shows whose it is (R6)."""
-    play = opened(epoch=1)
-    exchange, post, leg = resumed(play)
-    before = len(exchange.messages)
-
-    play.send(leg, event(log("of another call"), 2), event(progress(post.token, 2, 1), 3))
-
-    assert [one["params"].get("progress") for one in exchange.messages[before:]] == [2]
-    assert play.dropped == ["unproven"]
-
-
-def test_a_log_that_states_the_epoch_itself_is_relayed_after_a_resume() -> None:
-    """It is attributed to the session (R6)."""
-    play = opened(epoch=1)
-    exchange, _, leg = resumed(play)
-
-    play.send(leg, event(log("of this session", 1), 2))
-
-    assert exchange.messages[-1]["params"]["data"] == "of this session"
-
-
-def test_a_question_on_a_resumed_leg_must_state_the_epoch() -> None:
-    """Each question itself (R6)."""
-    play = opened(epoch=1)
-    exchange, _, leg = resumed(play)
-    play.send(leg, event(ask(0, epoch=1), 2))
-    assert exchange.messages[-1]["method"] == "elicitation/create"
-
-    play.send(leg, event(ask(1), 3))
-
-    assert play.reasons == ["unproven_request"]
-    assert sum("id" in one for one in exchange.messages) == 1
+def listed(play: Play, *tools: Json) -> None:
+    """The client reads the list of tools."""
+    learn_tools(play, *tools)
 
 
 def test_a_question_that_was_asked_before_the_break_is_not_asked_again() -> None:
@@ -78,78 +39,225 @@ def test_a_question_that_was_asked_before_the_break_is_not_asked_again() -> None
     assert not play.reasons
 
 
-def test_the_headers_epoch_proves_one_moment_and_nothing_unstamped() -> None:
-    """The leg stays a resumed one (R6, R7)."""
-    play = opened(epoch_header=b"e")
-    exchange, post, leg = resumed(play, header=b"e")
+def test_a_call_of_the_undo_tool_takes_its_tool_out_of_the_prelude() -> None:
+    """What was closed again is not opened anew (R40)."""
+    play = opened(replay_tools=("login", "open"), undo_tools=(("close", "open"),))
+    for tool in ("login", "open", "close"):
+        play.call(tool)
+        play.answer(play.leg("tools/call"), result(play.leg("tools/call").id))
 
-    play.send(leg, event(progress(post.token, 2), 2), event(log("whose?"), 3))
+    assert list(play.session.prelude) == ["login"]
 
-    assert exchange.messages[-1]["params"]["progress"] == 2
+
+def test_a_call_that_failed_is_not_part_of_the_prelude() -> None:
+    """It left nothing to rebuild, and would make every heal fail (R40)."""
+    play = opened(replay_tools=("login",))
+    play.call("login")
+    play.answer(play.leg("tools/call"), result(play.leg("tools/call").id, {"isError": True}))
+
+    assert list(play.session.prelude) == []
+
+
+def test_one_stray_response_on_a_healthy_leg_costs_a_destructive_call_nothing() -> None:
+    """It is dropped, and nothing is restarted (R30)."""
+    play = opened()
+    listed(play, DESTRUCTIVE)
+    exchange, leg = open_call(play)
+    play.send(leg, event(result(4711)), event(progress("nobody", 1)))
+    play.send(leg, event(result(leg.id, {"done": True})))
+
+    assert exchange.answer["result"] == {"done": True}
+    assert play.dropped == ["foreign", "foreign"]
+    assert not play.reasons
+
+
+@pytest.mark.parametrize(
+    ("settings", "is_shown"),
+    [({}, True), ({"replay_tools": ("login",)}, False), ({"stateless_tools": frozenset({"login"})}, False)],
+)
+def test_a_tool_that_leaves_nothing_behind_is_no_reason_to_show_a_404(
+    settings: dict[str, Json], is_shown: bool
+) -> None:
+    """State is what a call left that is neither replayed nor said to leave none (R21)."""
+    play = opened(**settings)
+    learn_tools(play, {"name": "login"}, {"name": "look", "annotations": {"readOnlyHint": True}})
+    play.call("login", id=1)
+    play.answer(play.leg("tools/call"), result(play.leg("tools/call").id))
+    quiet(play)
+
+    exchange = play.call("look", id=2)
+    play.refuse(play.leg("tools/call"), 404)
+
+    assert exchange.status == (404 if is_shown else None)
+    assert play.has_leg("initialize") is not is_shown
+
+
+@pytest.mark.parametrize(("epoch", "is_over"), [(1, True), (2, False)])
+def test_a_large_answer_is_weighed_when_all_of_it_was_seen(epoch: int, is_over: bool) -> None:
+    """Its end is held back until then: of another epoch it must not look whole."""
+    play = opened(epoch=1, max_event_bytes=1_000)
+    exchange, leg = call(play)
+    play.send(leg, event(progress(leg.token, 1, 1)))
+    answer = {"jsonrpc": "2.0", "id": leg.id, "result": {"text": "x" * 5_000, **stated(epoch)}}
+    raw = event(answer)
+    for at in range(0, len(raw), 700):
+        if leg.is_open:
+            play.send(leg, raw[at : at + 700])
+
+    assert (exchange.answers != []) is is_over
+    assert play.reasons == ([] if is_over else ["epoch_mismatch"])
+
+
+def stated(epoch: int) -> Json:
+    return {"_meta": {"session_epoch": epoch}}
+
+
+@pytest.mark.parametrize("claims", ["id", "token"])
+def test_a_large_event_under_a_stamp_that_is_not_ours_is_broken_off(claims: str) -> None:
+    play = opened(max_event_bytes=1_000)
+    exchange, leg = call(play)
+    large = result(12345, {"text": "x" * 5_000}) if claims == "id" else progress(12345, 1)
+    if claims == "token":
+        large["params"]["message"] = "x" * 5_000
+    raw = event(large)
+    for at in range(0, len(raw), 700):
+        play.send(leg, raw[at : at + 700])
+
+    assert exchange.is_aborted
+    assert exchange.answers == []
+    assert play.dropped == ["foreign"]
+
+
+def test_a_large_answer_to_a_request_that_calls_no_tool_leaves_no_state() -> None:
+    """So that a later 404 is healed: nothing was lost with the session."""
+    play = opened(max_event_bytes=1_000)
+    learn_tools(play, {"name": "look", "annotations": {"readOnlyHint": True}})
+    exchange = play.post(request("resources/read", {"uri": "file:///a"}, id=5))
+    leg = play.leg("resources/read")
+    play.open(leg)
+    raw = event(result(leg.id, {"text": "x" * 5_000}))
+    for at in range(0, len(raw), 700):
+        play.send(leg, raw[at : at + 700])
+    assert exchange.answer["id"] == 5
+    quiet(play)
+
+    play.call(id=6)
+    play.refuse(play.leg("tools/call"), 404)
+
+    assert play.has_leg("initialize")
+
+
+@pytest.mark.parametrize("with_message", [True, False])
+def test_an_empty_event_id_takes_the_cursor_back(with_message: bool) -> None:
+    """Then there is nothing to resume behind, as for any reader of event streams."""
+    play = opened(epoch=1)
+    _, leg = call(play)
+    play.send(leg, event(progress(leg.token, 1, 1), 1))
+    play.send(leg, event(progress(leg.token, 2, 1), "") if with_message else b"id:\ndata: \n\n")
+
+    play.cut(leg)
+
+    assert play.reasons == ["no_upstream_id"]
+
+
+def test_priming_of_a_resumed_leg_that_does_not_follow_moves_no_cursor() -> None:
+    """The next resume begins where the last proven event was."""
+    play, _ = broken(epoch=1)
+    leg = play.leg("GET")
+    play.open(leg)
+    play.send(leg, b"id: 9\ndata: \n\n")
+    play.cut(leg)
+    play.advance(1)
+
+    assert play.leg("GET").last_event_id == b"4"
+
+
+def test_what_carries_no_stamp_and_no_id_moves_no_cursor_on_a_resumed_leg() -> None:
+    """It is relayed all the same: it states the epoch."""
+    play, exchange = broken(epoch=1)
+    leg = resume(play, (log("of this session", 1), None))
+    assert exchange.messages[-1]["params"]["data"] == "of this session"
+
+    play.cut(leg)
+
+    assert play.leg("GET").last_event_id == b"4"
+
+
+@pytest.mark.parametrize("answer", ["error", "result"])
+def test_an_error_teaches_nothing_of_the_tools(answer: str) -> None:
+    play = opened(tools=[])
+    exchange = play.post(request("tools/list", id=1))
+    leg = play.leg("tools/list")
+    tools = {"tools": [{"name": "work", "annotations": {"readOnlyHint": True}}]}
+
+    play.answer(leg, error(leg.id) if answer == "error" else result(leg.id, tools))
+
+    assert exchange.json["id"] == 1
+    assert ("work" in play.session.tools.hints) is (answer == "result")
+
+
+def test_what_is_no_json_rpc_passes_on_a_leg_that_never_broke_and_no_other() -> None:
+    play = opened(epoch=1)
+    exchange, leg = call(play)
+    play.send(leg, event(progress(leg.token, 1, 1), 1), b"id: 2\ndata: no JSON\n\n")
+    assert b"data: no JSON\n" in exchange.body
+    play.cut(leg)
+    before = exchange.body
+
+    resume(play, (b"nor this", 3))
+
+    assert exchange.body == before
     assert play.dropped == ["unproven"]
 
 
-def test_a_header_does_not_stand_for_the_epoch_that_messages_state() -> None:
-    """A stamped message without the captured carrier (R8)."""
-    play = opened(epoch=1, epoch_header=b"e")
-    _, post, leg = resumed(play, header=b"e")
+def test_an_error_without_an_id_answers_nothing() -> None:
+    play = opened()
+    exchange, leg = call(play)
+    lonely = {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "parse error"}}
 
-    play.send(leg, event(progress(post.token, 2), 2))
+    play.send(leg, event(lonely), event(result(leg.id)))
 
-    assert play.reasons == ["no_epoch_on_event"]
-
-
-def test_a_message_without_a_stamp_of_this_stream_on_a_resumed_leg_is_a_restart() -> None:
-    """Even one of another call of the same generation (R30); G2."""
-    play = opened(epoch=1)
-    _, other = call(play, id=9, token="o")
-    exchange, _, leg = resumed(play)
-    before = exchange.body
-
-    play.send(leg, event(progress(other.token, 1, 1), 2))
-
-    assert exchange.body == before
-    assert play.reasons == ["foreign_message"]
+    assert exchange.messages == [lonely, result(5)]
 
 
-def test_upstream_epochs_pass_in_generation_one_and_are_taken_out_after_a_heal() -> None:
-    """A client that checks would abort a stream that was healed for it (R39)."""
-    play = opened(epoch=1, epoch_header=b"e1", has_logging=True)
-    exchange, post = call(play)
-    play.send(post, event(log("x", 1), 1))
-    assert exchange.messages[0]["params"]["_meta"] == {"session_epoch": 1}
-    play.cut(post)
-    play.refuse(play.leg("GET"), 404)
-    play.heal(epoch=2)
-    again = play.leg("tools/call")
-    play.open(again, ((b"Mcp-Session-Epoch", b"e2"),))
-    play.send(again, event(log("y", 2)), event(log("z", 2)))
-    assert [one["params"]["data"] for one in exchange.messages[-2:]] == ["y", "z"]
-    assert exchange.body.count(b"session_epoch") == 1  # that of generation 1
-    play.send(again, event(result(again.id, epoch=2)))
+def test_the_answer_of_a_call_on_the_stream_of_another_is_dropped() -> None:
+    """Its own stream is owed it."""
+    play = opened()
+    first, one = call(play, id=1, token="a")
+    second, two = call(play, id=2, token="b")
 
-    assert list(exchange.answer["result"]["_meta"]) == [MARK]
-    answer_own_requests(play)
-    plain = play.call(id=6)
-    leg = play.leg("tools/call")
-    play.answer(leg, result(leg.id, epoch=2), headers=((b"Mcp-Session-Epoch", b"e2"),))
-    assert b"session_epoch" not in plain.body
-    assert plain.headers == ()
+    play.send(two, event(result(one.id)))
+    play.send(one, event(result(one.id)))
+
+    assert play.dropped == ["foreign"]
+    assert second.answers == []
+    assert first.answer == result(1)
 
 
-def test_upstream_epochs_of_a_fresh_call_after_a_heal_are_taken_out_too() -> None:
-    """On a leg that never broke, many events in one read (R39)."""
-    play, _ = lost(epoch=1)
-    play.heal(epoch=2)
-    leg = play.leg("tools/call")
-    play.answer(leg, result(leg.id, epoch=2))
-    exchange, post = call(play, id=6)
+def test_of_a_member_that_was_answered_nothing_more_is_taken() -> None:
+    """Neither another answer nor progress, while the rest of its batch is open."""
+    play = opened()
+    calls = [request("tools/call", {"name": "work", "_meta": {"progressToken": id}}, id=id) for id in (1, 2)]
+    exchange = play.post(calls)
+    leg = play.leg("batch")
+    play.open(leg)
+    one = leg.json[0]
+    token = one["params"]["_meta"]["progressToken"]
 
-    play.send(post, *[event(log(word, 2)) for word in "abc"])
-    play.send(post, event(result(post.id, epoch=2)))
+    play.send(leg, event(result(one["id"])), event(result(one["id"])), event(progress(token, 1)))
 
-    assert [one["params"]["data"] for one in exchange.messages[:-1]] == ["a", "b", "c"]
-    assert b"session_epoch" not in exchange.body
+    assert exchange.messages == [result(1)]
+    assert play.dropped == ["late", "late"]
+
+
+def test_without_stamps_an_answer_is_known_by_the_clients_own_id() -> None:
+    play = opened(stamp=Stamps.OFF)
+    exchange, leg = call(play)
+    assert leg.id == 5
+
+    play.send(leg, event(result(5)))
+
+    assert exchange.answer == result(5)
 
 
 def test_what_a_server_refused_is_not_put_back_by_a_heal() -> None:

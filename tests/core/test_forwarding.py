@@ -1,81 +1,45 @@
-"""A cancel is remembered, a batch is one stream (R29, R41)."""
+"""POSTs that owe no answer: notifications, cancels, and answers to the server's questions (R24, W4)."""
 
 from __future__ import annotations
 
-from epochgate.core.commands import Persist
-from epochgate.core.records import CancelRecord
+import pytest
+
+from epochgate.core.commands import Reissued, UpstreamFailed
+from epochgate.core.events import LegEnd
+from epochgate.core.policy import Reissue
+from epochgate.core.states import SessionState
 from tests.core.messages import (
     Json,
     ask,
     cancel,
     error,
     event,
+    log,
     notification,
+    progress,
     request,
     result,
 )
-from tests.core.playbook import Play, opened
+from tests.core.playbook import Play, opened, quiet
 from tests.core.scenes import (
     call,
+    listening,
+    lost,
     open_call,
 )
+from tests.core.sides import Exchange, Upstream
+
+BOB = b"bob"
 
 
-def test_a_cancel_is_mapped_to_the_stamp_and_durable_before_its_202() -> None:
-    """A crash must not lose it (R29, R16)."""
-    play = opened()
-    _, leg = open_call(play)
-    play.is_persisting = False
-    exchange = play.post(cancel(5))
-    assert exchange.status is None
-    (waiting,) = play.persists
-    assert isinstance(waiting, Persist)
-    assert isinstance(waiting.record, CancelRecord)
-    play.persist()
-
-    up = play.leg("notifications/cancelled")
-    assert (up.session_id, up.json["params"]["requestId"]) == (b"up-1", leg.id)
-    play.accept(up)
-    assert exchange.status == 202
+def asking(play: Play, *, of: Json = 5, method: str = "elicitation/create") -> tuple[Exchange, Upstream]:
+    """A call whose run waits for the client."""
+    exchange, leg = open_call(play, id=of)
+    play.send(leg, event(ask(0, method)))
+    return exchange, leg
 
 
-def test_after_a_cancel_the_stream_ends_within_five_seconds() -> None:
-    """Servers that never end it would leave it open for ever (R29)."""
-    play = opened()
-    exchange, leg = open_call(play)
-    play.post(cancel(5))
-    play.accept(play.leg("notifications/cancelled"))
-    play.advance(4.9)
-    assert exchange.is_open
-    play.advance(0.2)
-
-    assert not exchange.is_open
-    assert exchange.answers == []
-    assert not leg.is_open
-
-
-def test_an_answer_that_comes_all_the_same_is_relayed() -> None:
-    """G3: after a cancel at most one."""
-    play = opened()
-    exchange, leg = open_call(play)
-    play.post(cancel(5))
-    play.send(leg, event(result(leg.id)))
-
-    assert exchange.answer == result(5)
-    play.advance(10)
-
-
-def test_a_cancelled_call_whose_leg_breaks_is_not_run_again() -> None:
-    """A cancel is state of the request (R29)."""
-    play = opened()
-    exchange, leg = open_call(play)
-    play.post(cancel(5))
-    play.cut(leg)
-    play.advance(6)
-
-    assert not exchange.is_open
-    assert not play.has_leg("initialize")
-    assert play.runs == 1
+ROOTS = "notifications/roots/list_changed"
 
 
 def test_a_cancel_during_the_heal_takes_the_call_off_the_queue() -> None:
@@ -90,39 +54,6 @@ def test_a_cancel_during_the_heal_takes_the_call_off_the_queue() -> None:
 
     assert play.runs == 1
     assert not exchange.is_open
-
-
-def test_a_cancel_after_the_second_run_began_goes_to_the_newest_stamp() -> None:
-    """Mapped to the newest stamp in flight (R29)."""
-    play = opened()
-    _, leg = open_call(play)
-    play.cut(leg)
-    play.heal()
-    again = play.leg("tools/call")
-    play.post(cancel(5))
-
-    up = play.sent("notifications/cancelled")[-1]
-    assert (up.session_id, up.json["params"]["requestId"]) == (b"up-2", again.id)
-
-
-def test_a_cancel_of_an_id_in_flight_twice_goes_to_the_newest() -> None:
-    """Which of the two is meant cannot be told (R33)."""
-    play = opened()
-    play.call("a", id=1)
-    play.call("b", id=1)
-    play.post(cancel(1))
-
-    assert play.leg("notifications/cancelled").json["params"]["requestId"] == play.sent("tools/call")[1].id
-
-
-def test_a_cancel_keeps_the_type_of_the_id() -> None:
-    """Ids compare with their type (R33)."""
-    play = opened()
-    play.call("a", id=1)
-    play.call("b", id="1")
-    play.post(cancel(1))
-
-    assert play.leg("notifications/cancelled").json["params"]["requestId"] == play.sent("tools/call")[0].id
 
 
 def test_a_cancel_of_nothing_passes() -> None:
@@ -145,88 +76,205 @@ def test_a_cancelled_json_call_is_answered_at_most_once() -> None:
     assert not exchange.is_open or exchange.status is None
 
 
-def test_a_batch_goes_up_as_one_under_stamps_and_comes_back_whole() -> None:
-    """As the server wrote it, less the stamps (R41)."""
+@pytest.mark.parametrize("how", [LegEnd.BROKEN, LegEnd.NOT_SENT, LegEnd.SILENT])
+def test_an_elicitation_answer_that_meets_a_dead_upstream_has_its_stream_probed(how: LegEnd) -> None:
+    """202 alone would hide that the call hangs (R37)."""
     play = opened()
-    exchange = play.post([request("tools/list", id=1), request("ping", id="2")])
-    leg = play.leg("batch")
-    one, two = leg.json
-    assert (type(one["id"]), type(two["id"])) == (int, str)
-    assert (one["id"], two["id"]) != (1, "2")
+    exchange, leg = open_call(play)
+    play.send(leg, event(ask(0)))
+    reply = play.post(result(0, {"action": "accept"}))
+    play.end(play.leg("answer"), how)
 
-    play.answer(leg, [result(two["id"], {"of": 2}), result(one["id"], {"of": 1})])
+    assert reply.status == 202
+    assert len(play.facts(UpstreamFailed)) == 1
+    play.end(play.leg("ping"), LegEnd.SILENT)
+    assert exchange.answer["error"]["code"] == -32050  # its question was answered: never again
 
-    assert exchange.json == [result("2", {"of": 2}), result(1, {"of": 1})]
 
-
-def test_only_the_unanswered_members_of_a_batch_are_run_again() -> None:
-    """As one batch of their own (R41)."""
+def test_changed_roots_that_found_the_session_gone_are_told_to_the_next_one() -> None:
+    """The one notification that is sent again (R37)."""
     play = opened()
-    exchange = play.post([request("tools/list", id=1), request("ping", id=2), request("prompts/list", id=3)])
-    leg = play.leg("batch")
-    play.open(leg)
-    play.send(leg, event(result(leg.json[1]["id"])))
-    play.cut(leg)
+    quiet(play)
+    assert play.post(notification(ROOTS)).status is None
+    play.refuse(play.leg(ROOTS), 404)
+    play.call()
     play.heal()
 
-    again = play.leg("batch")
-    assert [one["method"] for one in again.json] == ["tools/list", "prompts/list"]
-    play.open(again)
-    play.send(again, event(result(again.json[0]["id"])), event(error(again.json[1]["id"])))
+    assert [leg.session_id for leg in play.sent(ROOTS)] == [b"up-1", b"up-2"]
 
-    assert sorted(one["id"] for one in exchange.answers) == [1, 2, 3]
+
+@pytest.mark.parametrize("message", [log("x"), progress("x", 1), notification("notifications/x")])
+def test_a_notification_that_finds_the_session_gone_is_not_sent_after_the_heal(message: Json) -> None:
+    """It belonged to a session that is no more (R37)."""
+    play = opened()
+    quiet(play)
+    exchange = play.post(message)
+    play.refuse(play.leg(message["method"]), 404)
+    play.call()
+    play.heal()
+
+    assert exchange.status == 202
+    assert len(play.sent(message["method"])) == 1
+
+
+def test_the_answer_to_a_question_whose_call_has_ended_goes_no_further() -> None:
+    """Void: nobody waits for it (R18)."""
+    play = opened()
+    exchange, leg = asking(play)
+    play.send(leg, event(result(leg.id)))
+    assert exchange.answer["id"] == 5
+
+    reply = play.post(result(0, {"action": "accept"}))
+
+    assert reply.status == 202
+    assert not play.sent("answer")
+    assert play.dropped == ["stale_answer"]
+
+
+@pytest.mark.parametrize("method", ["notifications/roots/list_changed", "notifications/x"])
+def test_a_strangers_notification_that_meets_404_passes_too(method: str) -> None:
+    """(a) Nor does it park the session for Alice (R32)."""
+    play = opened()
+    quiet(play)
+    bob = play.post({"jsonrpc": "2.0", "method": method}, who=BOB)
+    play.refuse(play.leg(method), 404, b"who?")
+
+    assert (bob.status, bob.body) == (404, b"who?")
+    assert play.session.state is SessionState.LIVE
+
+
+def test_a_call_that_asked_on_the_standalone_stream_is_not_run_again_either() -> None:
+    """(a) TypeScript servers put questions there: any call of the session may have asked (R28)."""
+    play, _, stand = listening(reissue=Reissue.ALWAYS)
+    exchange, leg = open_call(play)
+    play.send(stand, event(ask(0)))
+    play.post(result(0, {"action": "accept"}))
+    play.accept(play.leg("answer"))
+    play.cut(leg)
+
+    assert exchange.answer["error"]["code"] == -32050
+    assert play.runs == 1
+    assert [(one.outcome, one.reason) for one in play.facts(Reissued)] == [("withheld", "question_answered")]
+
+
+@pytest.mark.parametrize("how", [400, 404, 409, 500, 502, 503, LegEnd.NOT_SENT, LegEnd.BROKEN, LegEnd.SILENT])
+@pytest.mark.parametrize("message", [notification("notifications/x"), result(99), error(99)])
+def test_what_owes_no_answer_is_202_whatever_the_server_says(message: Json, how: int | LegEnd) -> None:
+    """A 503 on a notification ends Python 1.30's session (W4)."""
+    play = opened()
+    exchange = play.post(message)
+    leg = play.leg()
+    if isinstance(how, int):
+        play.refuse(leg, how)
+    else:
+        play.end(leg, how)
+
+    assert (exchange.status, exchange.body) == (202, b"")
+
+
+def test_notifications_in_one_array_go_up_as_they_came() -> None:
+    """None of them concerns another session than the current one."""
+    play = opened()
+    both = [notification("notifications/x"), notification("notifications/y")]
+
+    exchange = play.post(both)
+
+    leg = play.leg("batch")
+    assert leg.json == both
+    play.accept(leg)
+    assert exchange.status == 202
+
+
+def test_progress_on_a_question_goes_up_under_the_token_that_the_server_gave() -> None:
+    """And nowhere, once its call is over."""
+    play = opened()
+    exchange, leg = open_call(play)
+    question = ask(0)
+    question["params"]["_meta"] = {"progressToken": "t"}
+    play.send(leg, event(question))
+
+    reply = play.post(progress("t", 1))
+    assert play.leg("notifications/progress").json == progress("t", 1)
+    play.accept(play.leg("notifications/progress"))
+    assert reply.status == 202
+    play.send(leg, event(result(leg.id)))
     assert not exchange.is_open
 
+    late = play.post(progress("t", 2))
 
-def test_withheld_members_of_a_batch_get_their_error_and_the_rest_runs_again() -> None:
-    """Each member under the policy (R41)."""
-    play = opened(never_reissue=frozenset({"pay"}))
-    exchange = play.post(
-        [request("tools/call", {"name": "pay"}, id=1), request("tools/list", id=2)],
-    )
-    leg = play.leg("batch")
-    play.open(leg)
-    play.send(leg, event(request("ping", id="s")))
-    play.cut(leg)
-    play.heal()
-
-    again = play.leg("batch")
-    assert [one["method"] for one in again.json] == ["tools/list"]
-    play.answer(again, [result(again.json[0]["id"])])
-
-    answers = {one["id"]: one for one in exchange.answers}
-    assert answers[1]["error"]["code"] == -32050
-    assert "result" in answers[2]
+    assert late.status == 202
+    assert len(play.sent("notifications/progress")) == 1
+    assert play.dropped == ["stale_answer"]
 
 
-def test_withheld_members_of_a_json_batch_get_their_error_too() -> None:
-    """Every request gets exactly one response (R41); G3."""
-    play = opened(never_reissue=frozenset({"pay"}))
-    exchange = play.post(
-        [request("tools/call", {"name": "pay"}, id=1), request("tools/list", id=2)],
-    )
-    play.cut(play.leg("batch"))
-    play.heal()
-    again = play.leg("batch")
-    play.answer(again, [result(again.json[0]["id"])])
-
-    assert sorted(one["id"] for one in exchange.answers) == [1, 2]
-
-
-def test_a_member_that_was_answered_already_is_late() -> None:
-    """G3."""
+def test_a_cancel_in_one_array_with_a_request_is_told_of_what_runs() -> None:
+    """The id that stands in the array means nothing to the server."""
     play = opened()
-    exchange = play.post([request("tools/list", id=1), request("ping", id=2)])
-    leg = play.leg("batch")
-    one, two = (member["id"] for member in leg.json)
-    play.open(leg)
+    _, leg = open_call(play, id=1)
 
-    play.send(leg, event(result(one, {"of": "run"})), event(result(one, {"of": "another"})))
-    play.send(leg, event(result(two)))
+    play.post([cancel(1), request("ping", id=2)])
 
-    assert [answer["id"] for answer in exchange.answers] == [1, 2]
-    assert exchange.answers[0]["result"] == {"of": "run"}
-    assert play.dropped == ["late"]
+    told = play.leg("notifications/cancelled")
+    assert told.json["params"]["requestId"] == leg.id
+
+
+def test_during_a_heal_what_owes_no_answer_is_acknowledged_and_roots_are_remembered() -> None:
+    play, _ = lost()
+
+    assert play.post(notification("notifications/roots/list_changed")).status == 202
+    assert play.post(cancel(99)).status == 202
+    assert play.post(result(99)).status == 202
+    play.heal()
+
+    assert [leg.session_id for leg in play.sent("notifications/roots/list_changed")] == [b"up-2"]
+    assert not play.sent("notifications/cancelled")
+    assert not play.sent("answer")
+
+
+def test_a_notification_that_another_replica_did_not_know_is_sent_once_more() -> None:
+    """The session answers a ping, so that it was no loss."""
+    play = opened()
+    exchange = play.post(notification("notifications/x"))
+    play.refuse(play.leg("notifications/x"), 404)
+    assert exchange.status == 202
+
+    play.answer(play.leg("ping"), result(play.leg("ping").id, {}))
+
+    assert len(play.sent("notifications/x")) == 2
+    assert play.counted == ["affinity_faults"]
+    play.refuse(play.leg("notifications/x"), 404)
+    assert len(play.sent("notifications/x")) == 2
+
+
+def test_answers_in_one_array_are_acknowledged_when_each_was() -> None:
+    play = opened()
+    _, leg = open_call(play)
+    play.send(leg, event(ask(0)), event(ask(1)))
+    reply = play.post([result(0, {"action": "accept"}), result(1, {"action": "accept"})])
+
+    first, second = play.sent("answer")
+    play.accept(first)
+    assert reply.status is None
+    play.accept(second)
+
+    assert reply.status == 202
+
+
+def test_an_answer_that_finds_its_session_gone_has_the_call_run_again() -> None:
+    """Roots are no human's answer: the second run may ask again."""
+    play = opened()
+    exchange, leg = open_call(play)
+    play.send(leg, event(ask(0, "roots/list")))
+    reply = play.post(result(0, {"roots": []}))
+
+    play.refuse(play.leg("answer"), 404)
+
+    assert reply.status == 202
+    assert play.reasons == ["question_void"]
+    play.heal()
+    again = play.leg("tools/call")
+    play.answer(again, result(again.id))
+    assert exchange.answer["id"] == 5
 
 
 def test_an_answer_that_the_server_refuses_leaves_the_question_open() -> None:

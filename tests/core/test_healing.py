@@ -1,65 +1,44 @@
-"""A heal: one transaction, single flight, in order, and for which streams (R18, R20, R24, R26)."""
+"""A heal: how it begins, what ends it, and what follows from either (R24-R27).
+
+Longer than most: its module is to be proven by this file alone.
+"""
 
 from __future__ import annotations
 
-import pytest
-
-from epochgate.core.commands import HealBegun, Reissued
+from epochgate.core.commands import HealBegun
+from epochgate.core.events import DrainBegun, LegEnd, Persisted
+from epochgate.core.policy import SessionLoss, Stamps
 from epochgate.core.states import SessionState
 from tests.core.messages import (
     Json,
     event,
     initialize_answer,
+    log,
     notification,
-    progress,
     request,
     result,
 )
-from tests.core.playbook import JSON, opened, quiet
-from tests.core.scenes import UP_2, learn_tools, lost, open_call
+from tests.core.playbook import JSON, Play, opened, quiet
+from tests.core.scenes import UP_2, listening, lost, open_call, texts
+from tests.core.sides import Upstream
 
 
-def test_the_steps_of_a_heal_come_in_order_and_the_client_keeps_its_id() -> None:
-    """initialize, initialized, restore, commit, re-issue (R24, W9)."""
-    play = opened(has_logging=True, replay_tools=("login",))
-    for message in (
-        request("logging/setLevel", {"level": "info"}, id=1),
-        request("resources/subscribe", {"uri": "file:///a"}, id=2),
-        request(
-            "tools/call", {"name": "login", "arguments": {"user": "x"}, "_meta": {"progressToken": 9}}, id=3
-        ),
-    ):
-        play.post(message)
-        play.answer(play.leg(), result(play.leg().id, {}))
-    quiet(play)
-    exchange = play.call()
-    play.refuse(play.leg("tools/call"), 404)
-    began = len(play.legs)
+def healing_begun() -> Play:
+    """A call that met 404; the heal's `initialize` is under way."""
+    play, _ = lost()
+    assert play.has_leg("initialize")
+    return play
 
+
+def answer_initialize(play: Play) -> None:
     leg = play.leg("initialize")
-    assert leg.session_id is None
-    assert leg.json["params"]["protocolVersion"] == "2025-11-25"
-    play.answer(leg, initialize_answer(leg.id, has_logging=True), headers=(*JSON, UP_2))
-    play.accept(play.leg("notifications/initialized"))
-    for _ in range(5):
-        step = play.leg()
-        play.answer(step, result(step.id, {"tools": [{"name": "work"}]}))
-    assert play.heals == [("session_gone", "healed")]
+    play.answer(leg, initialize_answer(leg.id), headers=(*JSON, UP_2))
 
-    legs = list(play.legs.values())[began - 1 :]
-    assert [one.rpc for one in legs] == [
-        "initialize",
-        "notifications/initialized",
-        "logging/setLevel",
-        "resources/subscribe",
-        "tools/call",  # the prelude
-        "tools/list",
-        "tools/call",  # the call itself
-    ]
-    assert {one.session_id for one in legs[1:]} == {b"up-2"}
-    assert legs[4].json["params"] == {"name": "login", "arguments": {"user": "x"}}
-    assert exchange.json["id"] == 5
-    assert UP_2 not in exchange.headers
+
+def answered(play: Play, rpc: str, value: Json = None) -> Upstream:
+    leg = play.leg(rpc)
+    play.answer(leg, result(leg.id, value or {"content": []}))
+    return leg
 
 
 def test_many_losses_of_one_generation_are_one_heal() -> None:
@@ -76,31 +55,6 @@ def test_many_losses_of_one_generation_are_one_heal() -> None:
     assert len(play.facts(HealBegun)) == 1
     assert [exchange.answer["id"] for exchange, _ in calls] == [1, 2, 3]
     assert len(play.sent("initialize")) == 2
-
-
-def test_nothing_is_sent_again_before_the_commit() -> None:
-    """The commit is durable first (R24)."""
-    play, _ = lost()
-    play.is_persisting = False
-    play.heal()
-    assert play.runs == 1
-
-    play.persist()
-    assert play.runs == 2
-
-
-def test_requests_wait_for_the_commit_and_go_up_in_the_new_session() -> None:
-    """Sent before, it would run ahead of what is restored (R24)."""
-    play, _ = lost()
-    second = play.call("other", id=6)
-    assert play.runs == 1
-    play.heal()
-
-    leg = next(one for one in play.sent("tools/call") if one.json["params"]["name"] == "other")
-    assert leg.session_id == b"up-2"
-    play.answer(leg, result(leg.id))
-    assert second.json["id"] == 6
-    assert not [one for one in play.facts(Reissued) if one.outcome != "sent"]
 
 
 def test_a_request_waits_at_most_the_heal_deadline() -> None:
@@ -134,197 +88,278 @@ def test_answers_notifications_and_cancels_never_wait() -> None:
     assert first.is_open
 
 
-def test_a_stream_that_never_broke_survives_the_heal_of_another() -> None:
-    """It stays bound to its generation (R18)."""
+def test_a_lost_session_is_healed_while_somebody_listens() -> None:
+    play, exchange, leg = listening(epoch=7)
+    play.send(leg, event(log("a", 7), 1))
+    play.cut(leg)
+    play.refuse(play.leg("GET"), 404)
+    play.heal(epoch=8)
+    again = play.leg("GET")
+    assert (again.session_id, again.last_event_id) == (b"up-2", None)
+    play.open(again)
+    play.send(again, event(log("b", 8), 1))
+
+    assert [word for word in texts(exchange) if word in "ab"] == ["a", "b"]
+    assert exchange.is_open
+
+
+def test_an_initialize_without_a_session_id_is_the_end() -> None:
+    """LOST: there is nothing to name the new session by (R27)."""
+    play, exchange = lost()
+    leg = play.leg("initialize")
+    play.answer(leg, initialize_answer(leg.id))
+
+    assert play.heals == [("session_gone", "incompatible")]
+    assert exchange.json["error"]["code"] == -32051
+
+
+def test_a_process_that_goes_away_begins_no_heal() -> None:
     play = opened()
-    healthy, one = open_call(play, id=1)
-    broken, two = open_call(play, id=2)
-    play.cut(two)
-    play.heal()
-    again = play.leg("tools/call")
-    play.answer(again, result(again.id))
-    assert again.session_id == b"up-2"
+    exchange, leg = open_call(play)
+    play.feed(DrainBegun(play.now + 25))
+    play.end(leg, LegEnd.BROKEN)
 
-    play.send(one, event(progress(one.token, 2)), event(result(one.id)))
-
-    assert [item["id"] for item in healthy.answers] == [1]
-    assert healthy.messages[-2]["params"]["progress"] == 2
-    assert broken.answer["id"] == 2
-    assert play.runs == 3
-    play.accept(play.leg("notifications/cancelled"))
-    assert play.leg("DELETE").session_id == b"up-1"  # R26: ended with its last stream
+    assert exchange.answer["error"]["data"]["reason"] == "draining"
+    assert not play.has_leg("initialize")
 
 
-def test_a_late_loss_of_the_old_generation_joins_the_new_one() -> None:
-    """A loss names its generation (R26)."""
-    play = opened()
-    first, one = open_call(play, id=1)
-    _, two = open_call(play, id=2)
-    play.cut(two)
-    play.heal()
+def test_a_heal_that_nobody_waits_for_is_parked_at_its_first_failure() -> None:
+    play, exchange = lost()
+    play.leave(exchange)
+    play.unreachable(play.leg("initialize"))
+    play.advance(60)
 
-    play.cut(one)
-
-    again = play.sent("tools/call")[-1]
-    assert again.session_id == b"up-2"
-    play.answer(again, result(again.id))
-    assert first.answer["id"] == 1
+    assert play.heals == [("session_gone", "parked")]
     assert len(play.sent("initialize")) == 2
 
 
-def test_the_run_that_may_still_go_on_is_cancelled_before_the_call_is_sent_again() -> None:
-    """Of a generation that is not proven gone (R26)."""
+def test_initialized_that_comes_while_the_commit_is_written_still_reaches_the_new_session() -> None:
+    """Between the comparison and the durable commit (R45)."""
+    play = opened(is_initialized=False)
+    quiet(play)
+    exchange = play.post(request("ping", id=2))
+    play.refuse(play.leg("ping"), 404)
+    play.is_persisting = False
+    leg = play.leg("initialize")
+    play.answer(leg, initialize_answer(leg.id), headers=(*JSON, UP_2))
+
+    told = play.post(notification("notifications/initialized"))
+    play.is_persisting = True
+    play.persist()
+    for one in play.sent("notifications/initialized"):
+        play.accept(one)
+
+    assert told.status == 202
+    assert [one.session_id for one in play.sent("notifications/initialized")] == [b"up-2"]
+    answered(play, "ping", {})
+    assert exchange.json["id"] == 2
+
+
+def test_the_session_that_a_heal_makes_behind_a_delete_is_ended_and_runs_nothing() -> None:
+    """POST, 404, heal's `initialize` under way, DELETE (404 is success): no hidden run in an orphan (R25)."""
+    play = healing_begun()
+    call = play.exchanges[max(play.exchanges)]
+    exchange = play.delete()
+    play.refuse(next(leg for leg in play.sent("DELETE") if leg.session_id == b"up-1"), 404)
+    assert (exchange.status, call.json["error"]["data"]["reason"]) == (200, "session_ended")
+
+    answer_initialize(play)
+
+    assert [leg.session_id for leg in play.sent("DELETE")] == [b"up-1", b"up-2"]
+    assert not [leg for leg in play.legs.values() if leg.session_id == b"up-2" and leg.rpc != "DELETE"]
+    assert play.runs == 1
+    assert play.session.state is SessionState.ENDED
+
+
+def answer_heal(play: Play, session_id: bytes = b"up-2", **changes: Json) -> None:
+    """The server's answer to the `initialize` of the heal."""
+    leg = play.leg("initialize")
+    play.answer(leg, initialize_answer(leg.id, **changes), headers=(*JSON, (b"Mcp-Session-Id", session_id)))
+
+
+def test_a_loss_during_a_delete_is_healed_if_the_server_refuses_it() -> None:
     play = opened()
-    _, leg = open_call(play)
-    play.cut(leg)
-    play.heal()
-
-    cancelled = play.leg("notifications/cancelled")
-    assert (cancelled.session_id, cancelled.json["params"]["requestId"]) == (b"up-1", leg.id)
-    assert cancelled.number < play.leg("tools/call").number
-
-
-def test_a_session_that_is_proven_gone_is_left_alone() -> None:
-    """Nothing there is to be cancelled or ended (R26)."""
-    play, _ = lost()
-    play.heal()
-    play.answer(play.leg("tools/call"), result(play.leg("tools/call").id))
-
-    assert not play.sent("notifications/cancelled")
-    assert not play.sent("DELETE")
-
-
-def test_a_broken_stream_whose_client_is_away_waits_for_its_return() -> None:
-    """Design, section 9: `reissue_when_away` is off."""
-    play = opened()
-    exchange, leg = open_call(play)
-    play.leave(exchange)
-    play.cut(leg)
+    quiet(play)
+    play.call()
+    play.delete()
+    play.refuse(play.leg("tools/call"), 404)
     assert not play.has_leg("initialize")
 
-    second = play.get(exchange.last_id)
-    assert second.status == 200
+    play.refuse(play.leg("DELETE"), 405)
+
+    assert play.has_leg("initialize")
+
+
+def test_in_a_session_that_was_shown_as_lost_nothing_is_healed_any_more() -> None:
+    """A call that went on there and breaks later gets its error."""
+    play = opened(session_loss=SessionLoss.SURFACE)
+    exchange, leg = open_call(play)
+    play.call(id=6)
+    play.advance(6)
+    play.refuse(play.leg("tools/call"), 404)
+    play.refuse(play.leg("ping"), 404)
+
+    play.cut(leg)
+
+    assert exchange.answer["error"]["code"] == -32051
+    assert exchange.answer["error"]["data"]["reason"] == "session_lost"
+    assert not play.has_leg("initialize")
+
+
+def test_more_heals_than_the_budget_of_a_minute_are_the_end_of_the_session() -> None:
+    play = opened(max_heals_per_minute=1)
+    first, leg = open_call(play)
+    play.cut(leg)
     play.heal()
     again = play.leg("tools/call")
     play.answer(again, result(again.id))
-
-    assert second.answer["id"] == 5
-    assert play.runs == 2
-
-
-def test_a_request_that_nobody_waits_for_is_never_sent() -> None:
-    play, _ = lost()
-    second = play.call("other", id=6)
-    play.leave(second)
-    play.heal()
-
-    assert [leg.json["params"]["name"] for leg in play.sent("tools/call")] == ["work", "work"]
-
-
-def test_annotations_of_the_old_generation_hold_in_the_new_one() -> None:
-    """The trace: `order` is destructive whatever generation it was sent in (R20)."""
-    play = opened(tools=[])
-    learn_tools(play, {"name": "work", "annotations": {"destructiveHint": True}}, {"name": "safe"})
-    quiet(play)
-    other = play.call("safe", id=1)
-    play.refuse(play.leg("tools/call"), 404)
-    play.heal()
-    play.answer(play.leg("tools/call"), result(play.leg("tools/call").id))
-    assert other.json["id"] == 1
-    exchange, leg = open_call(play)
-    assert leg.session_id == b"up-2"
+    assert first.answer["id"] == 5
+    second, leg = open_call(play, id=6)
 
     play.cut(leg)
 
-    assert exchange.answer["error"]["code"] == -32050
-    assert len([one for one in play.sent("tools/call") if one.json["params"]["name"] == "work"]) == 1
+    assert second.answer["error"]["data"]["reason"] == "heal_budget"
+    assert play.heals[-1] == ("stream_restart", "lost")
+    assert play.call(id=7).status == 404
 
 
-@pytest.mark.parametrize(
-    ("tools", "runs"),
-    [
-        ([{"name": "work"}], 2),
-        ([{"name": "work", "annotations": {"destructiveHint": True}}], 1),
-        ([{"name": "work"}, {"name": "x", "annotations": {"readOnlyHint": True}}], 1),
-        ([{"name": "other"}], 1),
-    ],
-)
-def test_the_heal_asks_for_tools_that_nothing_is_known_of(tools: list[Json], runs: int) -> None:
-    """Still nothing: withhold (R20)."""
-    play = opened(tools=tools)
-    exchange, leg = open_call(play)
-    play.cut(leg)
-    play.heal()
+def test_a_heal_ends_with_its_session_though_it_was_to_be_tried_again() -> None:
+    play, exchange = lost()
+    play.unreachable(play.leg("initialize"))
+    play.delete()
+    play.refuse(play.leg("DELETE"), 200)
+    assert exchange.json["error"]["data"]["reason"] == "session_ended"
 
-    assert play.runs == runs
-    assert exchange.is_open is (runs == 2)
-    if runs == 1:
-        assert exchange.answer["error"]["code"] == -32050
+    play.advance(5)
+
+    assert len(play.sent("initialize")) == 2
 
 
-def test_all_pages_of_tools_are_asked_for() -> None:
-    """The tool may stand on the last (R20)."""
-    play = opened()
-    _, leg = open_call(play)
-    play.cut(leg)
-    one = play.leg("initialize")
-    play.answer(one, initialize_answer(one.id), headers=(*JSON, UP_2))
-    play.accept(play.leg("notifications/initialized"))
+def test_a_heal_that_is_refused_is_parked_for_the_next_caller() -> None:
+    play, exchange = lost()
+    play.refuse(play.leg("initialize"), 401)
+    assert play.session.state is SessionState.PARKED
 
-    first = play.leg("tools/list")
-    play.answer(first, result(first.id, {"tools": [{"name": "a"}], "nextCursor": "p2"}))
-    second = play.leg("tools/list")
-    assert second.json["params"] == {"cursor": "p2"}
-    play.answer(second, result(second.id, {"tools": [{"name": "work"}]}))
+    play.call("other", id=6)
 
-    assert play.runs == 2
+    assert exchange.status is None
+    assert play.has_leg("initialize")
 
 
-def test_roots_that_changed_during_the_heal_are_told_to_the_new_session() -> None:
-    """The one notification that may be sent after a heal (R37)."""
-    play, _ = lost()
-    play.post(notification("notifications/roots/list_changed"))
-    play.heal()
-
-    told = play.sent("notifications/roots/list_changed")
-    assert [leg.session_id for leg in told] == [b"up-2"]
-
-
-def test_the_prelude_is_the_last_call_of_each_tool_in_order() -> None:
-    """Last arguments each (R40)."""
-    play = opened(replay_tools=("login", "open"))
-    for tool, value in (("login", 1), ("open", 2), ("login", 3), ("other", 4)):
-        play.post(request("tools/call", {"name": tool, "arguments": {"x": value}}, id=value))
-        play.answer(play.leg("tools/call"), result(play.leg("tools/call").id))
+def test_without_stamps_the_same_session_id_again_is_no_new_session() -> None:
+    """Two runs under one id could not be told apart in it."""
+    play = opened(stamp=Stamps.OFF)
     quiet(play)
     play.call()
     play.refuse(play.leg("tools/call"), 404)
-    before = play.runs
+    waiting = play.call(id=6)
+
+    answer_heal(play, b"up-1")
+
+    assert play.heals == [("session_gone", "incompatible")]
+    assert waiting.json["error"]["data"]["reason"] == "incompatible"
+
+
+def test_a_server_of_another_revision_is_another_server_and_ends_what_hung_on_the_session() -> None:
+    """Waiting calls get their error, a listener the final chunk, and the session that was made is ended."""
+    play, listener, leg = listening()
+    quiet(play)
+    exchange = play.call()
+    play.refuse(play.leg("tools/call"), 404)
+    play.refuse(play.leg("ping"), 404)
+
+    answer_heal(play, protocolVersion="2025-03-26")
+
+    assert exchange.json["error"]["data"]["reason"] == "incompatible"
+    assert (listener.is_open, listener.is_aborted, leg.is_open) == (False, False, False)
+    assert play.leg("DELETE").session_id == b"up-2"
+
+
+def test_initialized_that_is_answered_behind_the_end_of_the_session_restores_nothing() -> None:
+    play, _ = lost()
+    answer_heal(play)
+    told = play.leg("notifications/initialized")
+    play.delete()
+    play.refuse(play.sent("DELETE")[0], 200)
+
+    play.accept(told)
+
+    assert not play.sent("tools/list")
+    assert play.runs == 1
+
+
+def test_a_server_that_refuses_initialized_is_asked_for_another_session() -> None:
+    """The one that was made is of no use: it is ended."""
+    play, exchange = lost()
+    answer_heal(play)
+    play.refuse(play.leg("notifications/initialized"), 503)
+    assert play.leg("DELETE").session_id == b"up-2"
+    play.advance(0.2)
+
+    play.heal(b"up-3")
+
+    again = play.leg("tools/call")
+    assert again.session_id == b"up-3"
+    play.answer(again, result(again.id))
+    assert exchange.json["id"] == 5
+
+
+def test_a_commit_waits_for_what_the_server_says_to_a_delete() -> None:
+    play = opened(is_initialized=False)
+    quiet(play)
+    play.call()
+    play.refuse(play.leg("tools/call"), 404)
+    play.delete()
+    answer_heal(play)
+    assert not play.heals
+
+    play.refuse(play.sent("DELETE")[0], 405)
+
+    assert play.heals == [("session_gone", "healed")]
+
+
+def test_the_same_session_id_again_is_a_new_session_under_new_stamps() -> None:
+    """The old run is cancelled in it, and the id is not ended with the old generation."""
+    play = opened()
+    exchange, leg = open_call(play)
+    play.cut(leg)
+    play.heal(b"up-1")
+    again = play.leg("tools/call")
+    assert again.id != leg.id
+
+    play.accept(play.leg("notifications/cancelled"))
+    play.answer(again, result(again.id))
+
+    assert exchange.answer["id"] == 5
+    assert not play.sent("DELETE")
+
+
+def test_a_commit_that_is_durable_behind_the_end_of_the_session_sends_nothing() -> None:
+    play, exchange = lost()
+    play.is_persisting = False
     play.heal()
-    for _ in range(2):
-        play.answer(play.leg("tools/call"), result(play.leg("tools/call").id))
+    (commit,) = play.persists
+    play.delete()
+    play.refuse(play.sent("DELETE")[0], 200)
+    play.feed(Persisted(play.persists[1].token))
+    assert exchange.json["error"]["data"]["reason"] == "session_ended"
 
-    replayed = [leg.json["params"] for leg in play.sent("tools/call")[before : before + 2]]
-    assert replayed == [
-        {"name": "open", "arguments": {"x": 2}},
-        {"name": "login", "arguments": {"x": 3}},
-    ]
+    play.feed(Persisted(commit.token))
 
-
-def test_a_call_of_the_undo_tool_takes_its_tool_out_of_the_prelude() -> None:
-    """What was closed again is not opened anew (R40)."""
-    play = opened(replay_tools=("login", "open"), undo_tools=(("close", "open"),))
-    for tool in ("login", "open", "close"):
-        play.call(tool)
-        play.answer(play.leg("tools/call"), result(play.leg("tools/call").id))
-
-    assert list(play.session.prelude) == ["login"]
+    assert play.runs == 1
 
 
-def test_a_call_that_failed_is_not_part_of_the_prelude() -> None:
-    """It left nothing to rebuild, and would make every heal fail (R40)."""
-    play = opened(replay_tools=("login",))
-    play.call("login")
-    play.answer(play.leg("tools/call"), result(play.leg("tools/call").id, {"isError": True}))
+def test_a_listener_of_a_client_that_is_not_initialized_yet_follows_with_the_commit() -> None:
+    """The heal tells the server nothing of it before."""
+    play = opened(is_initialized=False)
+    exchange = play.get()
+    leg = play.leg("GET")
+    play.open(leg)
+    play.cut(leg)
+    play.advance(6)
+    play.refuse(play.leg("GET"), 404)
 
-    assert list(play.session.prelude) == []
+    play.heal()
+
+    assert play.leg("GET").session_id == b"up-2"
+    assert exchange.is_open

@@ -1,186 +1,56 @@
-"""An undisturbed request: stamped on its way up, put back on its way down, otherwise byte for byte."""
+"""What a session does with a client's request, by its state."""
 
 from __future__ import annotations
 
 import pytest
 
-from epochgate.core import commands as do
 from epochgate.core import http
-from epochgate.core.events import LegEnd
+from epochgate.core.commands import SendUpstream
+from epochgate.core.events import Fenced
+from epochgate.core.states import SessionState
 from tests.core.messages import (
-    error,
+    Json,
+    ask,
     event,
+    initialize,
+    initialize_answer,
     log,
     notification,
-    progress,
     request,
     result,
-    retry,
 )
-from tests.core.playbook import JSON, opened
+from tests.core.playbook import JSON, Play, opened, quiet
+from tests.core.scenes import listening, lost, open_call, say
+from tests.core.sides import Exchange, Upstream
 
 
-def test_the_request_goes_up_under_the_upstream_id_and_with_its_own_headers() -> None:
-    """Without a coding that would have to be undone, and without a limit (W6, W16)."""
+def fenced() -> tuple[Play, Exchange, Upstream]:
+    """A session with a call under way that another process took over; noticed at the next record."""
     play = opened()
-
-    play.post(request("tools/list"), headers=((b"X-Own", b"1"), (b"Accept-Encoding", b"gzip")))
-
-    leg = play.leg()
-    assert leg.session_id == b"up-1"
-    assert http.find(leg.headers, b"x-own") == b"1"
-    assert [value for name, value in leg.headers if name.lower() == b"accept-encoding"] == [b"identity"]
-    assert leg.within is None  # W6: JSON servers send their headers when the tool is done
-
-
-def test_an_sse_answer_is_primed_relayed_and_ended_with_the_answer_in_one_write() -> None:
-    """Primed when the headers come, never before (R10, W7)."""
-    play = opened()
-    exchange = play.call(token=1)
-    leg = play.leg()
-    play.open(leg)
-    assert [one.data for one in exchange.events] == [b""]  # the priming event, as the headers came
-
-    play.send(leg, event(progress(leg.token, 1)))
-    assert exchange.is_open
-    before = exchange.body
+    exchange, leg = open_call(play)
+    play.send(leg, event(ask(0)))
+    play.is_persisting = False
+    play.call("other", id=6)
     play.steps.clear()
-    play.send(leg, event(result(leg.id)))
-
-    written = [step for step in play.steps if isinstance(step, do.Write | do.EndAnswer)]
-    assert written == [do.EndAnswer(exchange.number, exchange.body[len(before) :])]
-    assert leg.was_drained
+    play.feed(Fenced(play.persists.pop().token))
+    return play, exchange, leg
 
 
-def test_cursors_are_contiguous_and_no_upstream_id_is_shown() -> None:
-    play = opened()
-    exchange = play.call(token=1)
-    leg = play.leg()
-    play.open(leg)
-    play.send(leg, *[event(progress(leg.token, n), f"uuid-{n}") for n in range(5)])
-    play.send(leg, event(result(leg.id), "uuid-9"))
-
-    ids = [int(one.id or b"") for one in exchange.events]
-    assert ids == list(range(ids[0], ids[0] + 7))
-    assert b"uuid" not in exchange.body
+BOB = b"bob"
 
 
-def test_the_upstreams_priming_is_swallowed_and_its_retry_kept() -> None:
-    """Its cursor leads nowhere (R10)."""
-    play = opened()
-    exchange = play.call()
-    leg = play.leg()
-    play.open(leg)
-
-    play.send(leg, b"id: a\nretry: 2500\ndata: \n\n")
-
-    assert exchange.body.endswith(b"retry: 2500\n\n")
-    assert len(exchange.events) == 1
-
-
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_events_cut_anywhere_arrive_whole(end: str) -> None:
-    play = opened(version="2025-06-18")
-    exchange = play.call(token=1)
-    leg = play.leg()
-    play.open(leg)
-    body = event(progress(leg.token, 1), end=end) + event(result(leg.id), end=end)
-
-    for at in range(len(body)):
-        if leg.is_open:
-            play.send(leg, body[at : at + 1])
-
-    assert exchange.messages == [progress(1, 1), result(5)]
-    assert exchange.body.count(b"\r\n") == (0 if end == "\n" else 2 * 4)
-
-
-def test_a_request_that_the_server_refuses_gets_the_servers_answer() -> None:
-    play = opened()
-    exchange = play.call()
-    leg = play.leg()
-
-    play.answer(leg, error(leg.id, -32602), status=400, headers=(*JSON, (b"X-Own", b"1")))
-
-    assert (exchange.status, exchange.json) == (400, error(5, -32602))
-    assert http.find(exchange.headers, b"x-own") == b"1"
-
-
-@pytest.mark.parametrize("status", [401, 403])
-def test_refused_credentials_pass_with_their_challenge(status: int) -> None:
-    play = opened()
-    exchange = play.call()
-
-    play.answer(play.leg(), b"{}", status=status, headers=(*JSON, (b"WWW-Authenticate", b"Bearer")))
-
-    assert exchange.status == status
-    assert http.find(exchange.headers, b"www-authenticate") == b"Bearer"
-    assert not play.heals
-
-
-def test_404_that_says_method_not_found_passes() -> None:
-    """Never a loss (R27)."""
-    play = opened()
-    play.advance(10)
-    exchange = play.call()
-
-    play.answer(play.leg(), error(play.leg().id, -32601), status=404)
-
-    assert exchange.status == 404
-    assert not play.has_leg("initialize")
-
-
-def test_a_message_that_answers_another_stream_never_arrives() -> None:
-    """A response only on its own stream (R30); G2."""
-    play = opened()
-    first, second = play.call("a", id=1, token="ta"), play.call("b", id=2)
-    one, two = play.sent("tools/call")
-    play.open(one)
-    play.open(two)
-
-    play.send(two, event(result(one.id, {"of": "a"})), event(result(777)))
-    play.send(two, event(progress("strange", 1)))
-    assert second.messages == []
-    assert play.dropped == ["foreign", "foreign", "foreign"]
-
-    play.send(two, event(progress(one.token, 3)))  # of this generation: mapped and passed where it came
-    assert second.messages == [progress("ta", 3)]
-    play.send(one, event(result(one.id)))
-    play.send(two, event(result(two.id)))
-    assert (first.answer["id"], second.answer["id"]) == (1, 2)
-
-
-def test_what_follows_the_answer_is_late() -> None:
-    play = opened()
-    exchange = play.call()
-    leg = play.leg()
-    play.open(leg)
-
-    play.send(leg, event(result(leg.id)), event(result(leg.id)), event(log("bye")))
-
-    assert len(exchange.messages) == 1
-
-
-def test_an_error_without_id_passes_and_answers_nothing() -> None:
-    """On a leg that never broke (R30)."""
-    play = opened()
-    exchange = play.call()
-    leg = play.leg()
-    play.open(leg)
-
-    play.send(leg, event(error(None)))
+def begun_for_bob(play: Play) -> Exchange:
+    """Bob's GET: the server says nothing about him, so that his stream was begun after 1.5 s (R32)."""
+    exchange = play.get(who=BOB)
+    play.advance(1.6)
+    assert exchange.status == 200
     assert exchange.is_open
-    play.send(leg, event(result(leg.id)))
-
-    assert exchange.messages == [error(None), result(5)]
+    return exchange
 
 
-def test_a_json_answer_without_an_answer_is_an_explicit_error() -> None:
-    play = opened()
-    exchange = play.call()
-
-    play.answer(play.leg(), b"{}")
-
-    assert exchange.json["error"]["code"] == -32050
+def accept_bob(play: Play) -> None:
+    ping = play.leg("ping")
+    play.answer(ping, result(ping.id, {}))
 
 
 def test_more_streams_than_the_limit_are_refused_at_once() -> None:
@@ -195,25 +65,210 @@ def test_more_streams_than_the_limit_are_refused_at_once() -> None:
     assert len(play.sent("tools/call")) == 2
 
 
-def test_a_notification_is_forwarded_and_acknowledged() -> None:
-    """202 always, and never sent again (R37, W4)."""
+def test_against_a_live_leg_the_answer_is_ours_and_says_when_to_return() -> None:
+    """409 with Retry-After; a leg that is taken over ends with the final chunk (R35)."""
+    play, first, _ = listening()
+    play.advance(6)
+    second = play.get()
+    third = play.get()
+
+    assert (first.is_open, first.is_aborted) == (False, False)
+    assert second.is_open
+    assert (third.status, http.find(third.headers, b"retry-after")) == (409, b"5")
+    assert len(play.sent("GET")) == 1
+
+
+def test_a_stream_that_was_begun_for_its_caller_ends_if_a_newer_one_takes_its_place() -> None:
     play = opened()
-    exchange = play.post(notification("notifications/roots/list_changed"))
+    first = begun_for_bob(play)
+    accept_bob(play)
 
-    leg = play.leg("notifications/roots/list_changed")
-    assert leg.session_id == b"up-1"
-    play.end(leg, LegEnd.NOT_SENT)
+    second = play.get(who=BOB)
 
-    assert exchange.status == 202  # W4, R37: always, and never sent again
-    assert len(play.sent("notifications/roots/list_changed")) == 1
-
-
-def test_retry_between_events_is_not_taken_for_a_message() -> None:
-    play = opened()
-    exchange = play.call()
-    leg = play.leg()
+    assert first.status == 200
+    assert not first.is_open
+    leg = play.leg("GET")
     play.open(leg)
+    say(play, leg, "live")
+    assert second.messages == [log("live")]
 
-    play.send(leg, retry(10), b": ping\n\n", event(result(leg.id)))
 
-    assert exchange.messages == [result(5)]
+@pytest.mark.parametrize("status", [404, 500, 503, None])
+def test_what_does_not_answer_as_mcp_is_tried_again_and_then_parked(status: int | None) -> None:
+    """An ingress that says 404 during a deploy (R27)."""
+    play, exchange = lost(heal_deadline_s=10.0)
+    while exchange.status is None:
+        if status is None:
+            play.unreachable(play.leg("initialize"))
+        else:
+            play.answer(play.leg("initialize"), b"<html>", status=status, headers=())
+        play.advance(2)
+    assert exchange.json["error"]["code"] == -32051
+    assert play.heals == [("session_gone", "parked")]
+
+    second = play.call(id=6)  # the next caller tries again
+    play.heal()
+    leg = play.leg("tools/call")
+    play.answer(leg, result(leg.id))
+    assert second.json["id"] == 6
+
+
+def test_a_fenced_owner_says_nothing_more_to_anybody() -> None:
+    """Neither a ping nor an answer, a replay or a second run (R17)."""
+    play, exchange, _ = fenced()
+    play.steps.clear()
+
+    resumed = play.get(exchange.last_id)
+    answered = play.post(result(0))
+    play.advance(600)
+
+    assert not play.facts(SendUpstream)
+    assert resumed.messages == []
+    assert not resumed.is_open
+    assert not answered.is_open
+
+
+def test_what_cannot_be_read_is_left_to_the_server() -> None:
+    play = opened()
+    exchange = play.post(b"no JSON")
+    (leg,) = [leg for leg in play.legs.values() if leg.body == b"no JSON"]
+
+    play.refuse(leg, 400, b"what?")
+
+    assert (exchange.status, exchange.body) == (400, b"what?")
+
+
+def test_what_cannot_be_read_is_not_found_when_the_session_is_over() -> None:
+    play = opened()
+    play.delete()
+    play.refuse(play.leg("DELETE"), 200)
+
+    assert play.post(b"no JSON").status == 404
+    assert play.post(request("ping", id=1)).status == 404
+    assert play.get().status == 404
+
+
+def test_a_request_before_the_answer_to_initialize_is_too_early() -> None:
+    play = Play()
+    play.post(initialize())
+
+    early = play.post(request("ping", id=1))
+
+    assert (early.status, early.body) == (400, b"the session is still being opened")
+    assert len(play.legs) == 1
+
+
+def test_during_a_heal_requests_wait_and_all_else_is_acknowledged() -> None:
+    play, _ = lost()
+
+    waiting = play.call("other", id=6)
+    assert play.post(notification("notifications/x")).status == 202
+    assert play.post(result(9)).status == 202
+    assert waiting.status is None
+    play.heal()
+
+    names = [leg.json["params"]["name"] for leg in play.sent("tools/call")]
+    assert sorted(names) == ["other", "work", "work"]
+
+
+def test_initialize_in_a_session_that_lives_is_the_servers_to_answer() -> None:
+    play = opened()
+    exchange = play.post(initialize(id=7))
+    leg = play.leg("initialize")
+    assert leg.session_id == b"up-1"
+
+    play.answer(leg, initialize_answer(7), headers=(*JSON, (b"Mcp-Session-Id", b"up-1")))
+
+    assert exchange.json == initialize_answer(7)
+
+
+def test_a_call_whose_client_left_while_its_record_was_written_is_not_sent() -> None:
+    play = opened()
+    play.is_persisting = False
+    play.leave(play.call())
+
+    play.persist()
+
+    assert play.runs == 0
+
+
+def test_a_call_whose_session_was_made_anew_while_its_record_was_written_goes_to_the_new_one() -> None:
+    """Under stamps of that generation: the old one's mean nothing there."""
+    play = opened(epoch=1)
+    play.post(request("ping", id="p"))
+    play.is_persisting = False
+    exchange = play.call()
+    ping = play.leg("ping")
+    play.answer(ping, result(ping.id, {}, 2))
+    assert play.session.current.number == 2
+
+    play.persist()
+
+    leg = play.leg("tools/call")
+    play.answer(leg, result(leg.id, epoch=2))
+    assert exchange.json["id"] == 5
+    assert play.runs == 1
+
+
+def restored(play: Play) -> list[tuple[str, Json]]:
+    """What a heal puts back."""
+    quiet(play)
+    play.call()
+    play.refuse(play.leg("tools/call"), 404)
+    leg = play.leg("initialize")
+    play.answer(leg, initialize_answer(leg.id), headers=(*JSON, (b"Mcp-Session-Id", b"up-2")))
+    play.accept(play.leg("notifications/initialized"))
+    found = []
+    while (leg := play.leg()).rpc not in ("tools/list", "tools/call"):
+        found.append((leg.rpc, leg.json["params"]))
+        play.answer(leg, result(leg.id, {}))
+    return found
+
+
+def test_level_and_subscriptions_are_put_back_by_a_heal() -> None:
+    """The last level, and what was not unsubscribed; what names nothing is the server's to refuse."""
+    play = opened()
+    asked: list[tuple[str, Json]] = [
+        ("logging/setLevel", {"level": "info"}),
+        ("logging/setLevel", {"level": 3}),
+        ("resources/subscribe", {"uri": "file:///a"}),
+        ("resources/subscribe", {"uri": "file:///b"}),
+        ("resources/subscribe", {"uri": 1}),
+        ("resources/unsubscribe", {"uri": "file:///a"}),
+        ("resources/unsubscribe", {}),
+    ]
+    for number, (method, params) in enumerate(asked):
+        play.post(request(method, params, id=number))
+        play.answer(play.leg(method), result(play.leg(method).id, {}))
+
+    assert restored(play) == [
+        ("logging/setLevel", {"level": "info"}),
+        ("resources/subscribe", {"uri": "file:///b"}),
+    ]
+
+
+def test_a_cursor_is_of_no_use_to_a_client_that_takes_no_stream() -> None:
+    play = opened()
+    exchange, leg = open_call(play)
+    play.leave(exchange)
+    own = play.client_headers
+    play.client_headers = (*own, (b"Accept", b"application/json"))
+    assert play.get(exchange.last_id).status == 406
+    play.client_headers = own
+
+    back = play.get(exchange.last_id)
+    play.send(leg, event(result(leg.id)))
+
+    assert back.answer == result(5)
+
+
+def test_a_new_call_has_a_parked_session_healed_and_waits() -> None:
+    play, first = lost()
+    play.refuse(play.leg("initialize"), 401)
+    assert play.session.state is SessionState.PARKED
+
+    second = play.call("other", id=6)
+
+    assert play.has_leg("initialize")
+    assert first.status is None
+    assert second.status is None

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 
 from epochgate.core import http
 from epochgate.core.commands import Persist
-from epochgate.core.events import LegEnd
+from epochgate.core.events import LegAnswered, LegEnd, LegRead
+from epochgate.core.journal import Budget
+from epochgate.core.policy import Policy
 from epochgate.core.records import SessionRecord
+from epochgate.core.session import Session
 from epochgate.core.states import SessionState
 from tests.core.messages import (
     error,
@@ -20,6 +24,9 @@ from tests.core.messages import (
     retry,
 )
 from tests.core.playbook import JSON, SSE, Play, opened
+
+BR = (b"Content-Encoding", b"br")
+
 
 SESSION = (b"Mcp-Session-Id", b"up-1")
 
@@ -195,3 +202,118 @@ def test_an_idle_session_that_owes_nothing_ends_and_is_forgotten() -> None:
     play.advance(100)
 
     assert play.is_forgotten
+
+
+def test_an_initialize_that_cannot_be_read_passes_unguarded() -> None:
+    play = Play()
+    exchange = play.post(initialize())
+    play.answer(play.leg("initialize"), b"\x0b", headers=(*JSON, BR, (b"Mcp-Session-Id", b"s")))
+
+    assert exchange.body == b"\x0b"
+    assert play.is_forgotten
+
+
+def test_an_answer_larger_than_any_result_passes_as_it_comes_and_opens_nothing() -> None:
+    """Cut in the middle it must not look whole."""
+    for how, is_cut in ((LegEnd.CLEAN, False), (LegEnd.BROKEN, True)):
+        play = Play(Policy(max_event_bytes=1_000))
+        exchange = play.post(initialize())
+        leg = play.leg("initialize")
+        play.feed(LegAnswered(leg.number, 200, (*JSON, SESSION)))
+        play.feed(LegRead(leg.number, b"x" * 2_000))
+        assert exchange.body == b"x" * 2_000
+        play.feed(LegRead(leg.number, b"y"))
+        assert exchange.body == b"x" * 2_000 + b"y"
+
+        play.end(leg, how)
+
+        assert (exchange.is_open, exchange.is_aborted) == (False, is_cut)
+        assert play.is_forgotten
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "is_told"),
+    [(200, b"half an an", False), (500, b"half an explanation", True), (400, b"{}", True)],
+)
+def test_an_answer_that_ends_with_its_connection_is_whole_if_it_stands_by_itself(
+    status: int, body: bytes, is_told: bool
+) -> None:
+    """JSON says where it ends, a refusal stands in its status, anything else may have been cut."""
+    play = Play()
+    exchange = play.post(initialize())
+    leg = play.leg("initialize")
+    play.feed(LegAnswered(leg.number, status, JSON))
+    play.feed(LegRead(leg.number, body))
+
+    play.end(leg, LegEnd.CLOSED)
+
+    if is_told:
+        assert (exchange.status, exchange.body) == (status, body)
+    else:
+        assert exchange.status == 200
+        assert exchange.json["error"]["data"]["reason"] == "upstream_lost"
+    assert play.is_forgotten
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_a_server_that_says_nothing_for_as_long_as_a_session_may_be_idle_opens_none(has_begun: bool) -> None:
+    play = Play(Policy(session_idle_s=30.0, max_event_bytes=1_000))
+    exchange = play.post(initialize())
+    leg = play.leg("initialize")
+    if has_begun:
+        play.feed(LegAnswered(leg.number, 200, JSON))
+        play.feed(LegRead(leg.number, b"x" * 2_000))
+
+    play.advance(31)
+
+    assert not leg.is_open
+    assert play.is_forgotten
+    if has_begun:
+        assert exchange.is_aborted
+    else:
+        assert exchange.json["error"]["data"]["reason"] == "upstream_silent"
+
+
+def test_initialize_again_is_answered_within_the_session() -> None:
+    """And a refusal of it ends nothing."""
+    play = opened()
+    again = play.post(initialize(id=7))
+    leg = play.leg("initialize")
+    play.answer(leg, initialize_answer(7), headers=(*JSON, SESSION))
+    assert again.json == initialize_answer(7)
+
+    refused = play.post(initialize(id=8))
+    play.end(play.leg("initialize"), LegEnd.NOT_SENT)
+
+    assert refused.json["error"]["data"]["reason"] == "upstream_unreachable"
+    assert not play.is_forgotten
+
+
+def test_an_id_that_another_session_goes_by_is_hidden_behind_one_of_the_proxys() -> None:
+    """The server may give an id twice: once to a session that was healed since."""
+    play = Play()
+    entropy = random.Random(7).getrandbits
+    play.session = Session(Policy(), entropy, Budget(1 << 20), lambda id: id == b"up-1")
+    exchange = play.post(initialize())
+    play.answer(play.leg("initialize"), initialize_answer(0), headers=(*JSON, SESSION))
+
+    (visible,) = play.registered
+    assert visible.startswith(b"eg")
+    assert len(visible) == 34
+    assert http.find(exchange.headers, b"mcp-session-id") == visible
+
+
+def test_the_generation_is_stated_in_the_answer_if_clients_are_to_check_it() -> None:
+    """`advertise_epoch`: in JSON and in events."""
+    for is_sse in (False, True):
+        play = Play(Policy(advertise_epoch=True))
+        exchange = play.post(initialize())
+        leg = play.leg("initialize")
+        if is_sse:
+            play.open(leg, (SESSION,))
+            play.send(leg, event(notification("notifications/x")), event(initialize_answer(0, 77)))
+        else:
+            play.answer(leg, initialize_answer(0, 77), headers=(*JSON, SESSION))
+
+        assert exchange.answer["result"]["_meta"] == {"session_epoch": 1}
+        assert http.find(exchange.headers, b"mcp-session-epoch") == b"1"

@@ -1,4 +1,7 @@
-"""Events above `max_event_bytes` on a leg that never broke: passed on as they come, or broken off (R9)."""
+"""Events above `max_event_bytes` on a leg that never broke: passed on as they come, or broken off (R9).
+
+Longer than most: its module is to be proven by this file alone.
+"""
 
 from __future__ import annotations
 

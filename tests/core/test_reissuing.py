@@ -5,13 +5,37 @@ from __future__ import annotations
 import pytest
 
 from epochgate.core.commands import Discarded, Reissued
-from tests.core.messages import Json, event, progress, result
-from tests.core.playbook import MARK, opened
+from tests.core.messages import Json, cancel, event, log, progress, request, result
+from tests.core.playbook import MARK, Play, opened, quiet
 from tests.core.scenes import (
     broken,
     check_rerun,
+    learn_tools,
+    open_call,
     rerun,
 )
+from tests.core.sides import Exchange, Upstream
+
+
+def restarted(
+    *, seen: tuple[Json, ...] = (1,), total: float | None = None, **settings: Json
+) -> tuple[Play, Exchange, Upstream, int]:
+    """A call that gave these progress values, broke, and runs again as SSE; with the messages so far."""
+    play = opened(**settings)
+    exchange = play.call(token=1)
+    leg = play.leg("tools/call")
+    play.open(leg)
+    for done in seen:
+        play.send(leg, event(progress(leg.token, done, total=total)))
+    play.cut(leg)
+    play.heal()
+    again = play.leg("tools/call")
+    play.open(again)
+    return play, exchange, again, len(seen)
+
+
+def after(exchange: Exchange, seen: int) -> list[Json]:
+    return exchange.messages[seen:]
 
 
 @pytest.mark.parametrize(
@@ -172,3 +196,127 @@ def test_a_destructive_call_is_withheld_and_says_so() -> None:
     }
     assert play.runs == 1
     assert not play.has_leg("initialize")  # R21: a stream's restart heals only to send again
+
+
+def test_the_notice_comes_first_on_that_stream() -> None:
+    """Before any message of the new run (R5)."""
+    play, exchange, again, seen = restarted(has_logging=True)
+    play.send(again, event(log("new run")), event(result(again.id)))
+
+    notice, message, answer = after(exchange, seen)
+    assert notice == {
+        "jsonrpc": "2.0",
+        "method": "notifications/message",
+        "params": {
+            "level": "warning",
+            "logger": "epochgate",
+            "data": {"reason": "no_epoch_captured", "generation": 2, "discarded_events": 1, "reissued": True},
+        },
+    }
+    assert message == log("new run")
+    assert answer["result"]["_meta"][MARK] == notice["params"]["data"]
+
+
+def test_the_unanswered_members_go_up_again_as_one_batch_behind_the_errors_of_the_withheld() -> None:
+    """One verdict for the stream, the policy for each member (R41)."""
+    play = opened(never_reissue=frozenset({"pay"}))
+    members = [
+        request("tools/call", {"name": "pay"}, id=1),
+        request("tools/list", id=2),
+        request("prompts/list", id=3),
+        request("ping", id=4),
+    ]
+    exchange = play.post(members)
+    leg = play.leg("batch")
+    play.open(leg)
+    play.send(leg, event(result(leg.json[3]["id"], {"n": 4})))
+    play.cut(leg)
+    play.heal()
+
+    again = play.leg("batch")
+    assert [one["method"] for one in again.json] == ["tools/list", "prompts/list"]
+    assert [one["id"] for one in exchange.answers] == [4, 1]
+    assert exchange.answers[1]["error"]["code"] == -32050
+    play.answer(again, [result(one["id"]) for one in again.json])
+    assert sorted(one["id"] for one in exchange.answers) == [1, 2, 3, 4]
+    assert play.reasons == ["no_epoch_captured"]
+
+
+def test_a_call_that_is_run_again_with_nobody_there_keeps_its_answer_for_the_client() -> None:
+    """`reissue_when_away`: the client finds the second run where it looked for the first."""
+    play = opened(reissue_when_away=True)
+    exchange, leg = open_call(play)
+    play.leave(exchange)
+    play.cut(leg)
+    play.heal()
+    again = play.leg("tools/call")
+    play.answer(again, result(again.id, {"run": 2}))
+
+    back = play.get(exchange.last_id)
+
+    assert back.answer["result"]["run"] == 2
+    assert play.runs == 2
+
+
+def test_a_call_that_is_cancelled_while_the_tools_are_asked_for_is_not_run_again() -> None:
+    """The loss of an old generation joins the heal that was; whether it may, hangs on the tools."""
+    play = opened(tools=[], reissue_when_away=True)
+    first, one = open_call(play, id=1)
+    _, two = open_call(play, id=2)
+    play.cut(two)
+    play.heal()
+    play.cut(one)
+    assert play.has_leg("tools/list")
+    play.post(cancel(1))
+    play.advance(1)
+    assert not first.is_open
+
+    listing = play.leg("tools/list")
+    play.answer(listing, result(listing.id, {"tools": [{"name": "work"}]}))
+
+    assert [leg.session_id for leg in play.sent("tools/call")] == [b"up-1", b"up-1"]
+
+
+def test_the_errors_of_a_json_batch_stand_in_the_array_with_the_answer_of_the_rest() -> None:
+    """No answer was begun that could carry them before it."""
+    play = opened(safe_tools=frozenset({"safe"}))
+    learn_tools(play, {"name": "work", "annotations": {"destructiveHint": True}}, {"name": "safe"})
+    exchange = play.post([request("tools/call", {"name": name}, id=name) for name in ("work", "safe")])
+    play.cut(play.leg("batch"))
+    play.heal()
+    again = play.leg("batch")
+    (left,) = again.json
+
+    play.answer(again, [result(left["id"])])
+
+    assert [(one["id"], "error" in one) for one in exchange.json] == [("work", True), ("safe", False)]
+
+
+def test_a_client_that_read_the_notice_is_not_told_again_of_a_run_that_never_began() -> None:
+    """There is nothing new to tell."""
+    play = opened(has_logging=True)
+    exchange, leg = open_call(play)
+    play.cut(leg)
+    play.heal()
+    quiet(play)
+    play.refuse(play.leg("tools/call"), 404)
+    play.heal(b"up-3")
+    again = play.leg("tools/call")
+    play.open(again)
+    play.send(again, event(progress(again.token, 2)), event(result(again.id)))
+
+    methods = [one.get("method") for one in exchange.messages]
+    assert methods == ["notifications/progress", "notifications/message", "notifications/progress", None]
+
+
+def test_the_old_server_session_is_ended_behind_the_cancel_of_what_ran_in_it() -> None:
+    """A DELETE that overtook it might be answered first."""
+    play = opened()
+    _, leg = open_call(play)
+    play.cut(leg)
+    play.heal()
+    assert not play.sent("DELETE")
+
+    play.accept(play.leg("notifications/cancelled"))
+
+    assert play.leg("DELETE").session_id == b"up-1"

@@ -1,4 +1,4 @@
-"""Every message is watched: what states another epoch, wherever it comes, is another run (R1-R3, R6-R8)."""
+"""Messages on their way down: taken whole or one by one, under the client's ids, cursors and marks."""
 
 from __future__ import annotations
 
@@ -6,131 +6,54 @@ import json
 
 import pytest
 
+from epochgate.core import journal
 from epochgate.core.commands import Drifted
-from epochgate.core.policy import Reissue
-from tests.core.messages import event, log, progress, request, result
-from tests.core.playbook import MARK, opened
-from tests.core.scenes import (
-    call,
-    drift,
+from epochgate.core.events import LegEnd
+from epochgate.core.policy import Stamps
+from tests.core.messages import (
+    Json,
+    ask,
+    cancel,
+    error,
+    event,
+    log,
+    progress,
+    result,
+    retry,
 )
+from tests.core.playbook import MARK, UNPROVEN, Play, opened
+from tests.core.scenes import (
+    broken,
+    call,
+    listening,
+    open_call,
+    resume,
+    running,
+    steps,
+    texts,
+)
+from tests.core.sides import Exchange, Upstream
 
 
-def test_a_buffer_that_outlived_its_session_ends_in_one_answer_of_one_run() -> None:
-    """900 events read; 901-950 from the surviving buffer, rightly tagged; 951 on from re-created state."""
-    play = opened(epoch=1, has_logging=True)
-    exchange, post = call(play)
-    play.send(post, *[event(progress(post.token, n, 1), n) for n in range(1, 901)])
-    play.cut(post)
-
-    leg = play.leg("GET")
-    assert leg.last_event_id == b"900"
+def restarted(
+    *, seen: tuple[Json, ...] = (1,), total: float | None = None, **settings: Json
+) -> tuple[Play, Exchange, Upstream, int]:
+    """A call that gave these progress values, broke, and runs again as SSE; with the messages so far."""
+    play = opened(**settings)
+    exchange = play.call(token=1)
+    leg = play.leg("tools/call")
     play.open(leg)
-    for n in range(901, 951):
-        play.send(leg, event(progress(post.token, n, 1), n))
-    play.send(leg, event(progress(post.token, 951, 2), 951))
-    assert not leg.is_open
-    play.heal(epoch=2)
+    for done in seen:
+        play.send(leg, event(progress(leg.token, done, total=total)))
+    play.cut(leg)
+    play.heal()
     again = play.leg("tools/call")
     play.open(again)
-    play.send(again, *[event(progress(again.token, n, 2), n) for n in range(1, 1001)])
-    play.send(again, event(result(again.id, {"total": 1000}, 2), 1001))
-
-    assert play.judged == [("upstream", "resume", "epoch_match"), ("upstream", "restart", "epoch_mismatch")]
-    told = [one["params"] for one in exchange.messages if one.get("method") == "notifications/message"]
-    assert [one["data"]["reason"] for one in told] == ["epoch_mismatch"]
-    steps = [one["params"].get("progress", "notice") for one in exchange.messages[:-1]]
-    assert steps == [*range(1, 951), "notice", *range(951, 1001)]  # R38: of run 2 what exceeds run 1
-    assert exchange.answer["result"]["total"] == 1000
-    assert exchange.answer["result"]["_meta"][MARK]["discarded_events"] == 950
-    assert play.runs == 2
+    return play, exchange, again, len(seen)
 
 
-def test_a_stream_is_judged_for_life_by_the_epoch_its_post_was_sent_in() -> None:
-    """The first trace: drift elsewhere does not move what this stream is compared with (R1)."""
-    play = opened(epoch=1)
-    exchange, post = call(play)
-    play.send(post, event(progress(post.token, 1, 1)))
-    drift(play, 2)
-    assert play.facts(Drifted) == [Drifted(2)]
-    before = exchange.body
-
-    play.send(post, event(progress(post.token, 2, 2)))
-
-    assert b'"progress":2' not in exchange.body[len(before) :]
-    assert play.reasons == ["epoch_mismatch"]
-
-
-def test_a_stream_of_the_old_epoch_goes_on_beside_the_new() -> None:
-    """The in-flight streams of the old generation are judged as before (R1)."""
-    play = opened(epoch=1)
-    exchange, post = call(play)
-    drift(play, 2)
-
-    play.send(post, event(progress(post.token, 1, 1)), event(result(post.id, epoch=1)))
-
-    assert exchange.answer["id"] == 5
-    assert play.runs == 1
-    assert not play.reasons
-
-
-@pytest.mark.parametrize("is_cut", [True, False])
-def test_a_second_run_in_the_same_upstream_session_cancels_the_first(is_cut: bool) -> None:
-    """The second trace: the generation taken over by drift has the same upstream id (R1)."""
-    play = opened(epoch=1, reissue=Reissue.ALWAYS)
-    exchange, post = call(play)
-    play.send(post, event(progress(post.token, 1, 1)))  # without an id: no resume can be tried
-    drift(play, 2)
-
-    if is_cut:
-        play.cut(post)
-    else:
-        play.send(post, event(progress(post.token, 2, 2)))
-
-    cancelled = play.leg("notifications/cancelled")
-    again = play.leg("tools/call")
-    assert cancelled.number < again.number
-    assert cancelled.json["params"]["requestId"] == post.id
-    assert again.session_id == cancelled.session_id == b"up-1"
-    assert again.id != post.id
-    play.answer(again, result(again.id, epoch=2))
-    assert exchange.answer["id"] == 5
-    assert len(play.sent("initialize")) == 1  # taken over without one
-
-
-def test_tools_are_asked_for_where_no_heal_is_needed() -> None:
-    """Nothing is known of the tool, and the session lives already (R20)."""
-    play = opened(epoch=1)
-    exchange, post = call(play)
-    play.send(post, event(progress(post.token, 1, 1)))
-    drift(play, 2)
-    play.cut(post)
-
-    asked = play.leg("tools/list")
-    play.answer(asked, result(asked.id, {"tools": play.tools}, 2))
-    again = play.leg("tools/call")
-    play.answer(again, result(again.id, epoch=2))
-
-    assert exchange.answer["id"] == 5
-    assert "result" in exchange.answer
-
-
-def test_drift_restores_level_and_subscriptions_into_the_re_created_session() -> None:
-    """Without `initialize`: a third session would lose the state just reported (R1)."""
-    play = opened(epoch=1, has_logging=True)
-    for message in (
-        request("logging/setLevel", {"level": "debug"}, id=1),
-        request("resources/subscribe", {"uri": "file:///a"}, id=2),
-        request("resources/subscribe", {"uri": "file:///b"}, id=3),
-        request("resources/unsubscribe", {"uri": "file:///b"}, id=4),
-    ):
-        play.post(message)
-        play.answer(play.leg(), result(play.leg().id, {}, 1))
-
-    drift(play, 2)
-
-    assert [leg.json["params"] for leg in play.sent("logging/setLevel")] == [{"level": "debug"}] * 2
-    assert [leg.json["params"]["uri"][-1] for leg in play.sent("resources/subscribe")] == ["a", "b", "a"]
+def after(exchange: Exchange, seen: int) -> list[Json]:
+    return exchange.messages[seen:]
 
 
 def test_an_answer_of_another_epoch_with_nothing_before_it_is_one_execution() -> None:
@@ -146,79 +69,239 @@ def test_an_answer_of_another_epoch_with_nothing_before_it_is_one_execution() ->
     assert not play.has_leg("initialize")
 
 
-@pytest.mark.parametrize("reads", [1, 2])
-def test_an_answer_of_another_epoch_after_an_event_is_a_splice(reads: int) -> None:
-    """And so is any other first message, whether or not both came in one read (R2)."""
-    play = opened(epoch=1)
-    exchange, post = call(play)
-    events = event(log("one", 1)), event(result(post.id, {"run": 0}, 2))
-    if reads == 1:
-        play.send(post, *events)
-    else:
-        play.send(post, events[0])
-        play.send(post, events[1])
-    play.heal(epoch=2)
+def test_without_a_way_to_tell_only_questions_and_the_marked_answer_are_relayed() -> None:
+    """The trace: progress of run 2 would seem to go on from that of run 1 (R5)."""
+    play, exchange, again, seen = restarted(has_logging=False)
+    play.send(again, event(log("new run")), event(progress(again.token, 9)), event(ask(0)))
+    play.send(again, event(result(again.id)))
+
+    question, answer = after(exchange, seen)
+    assert question["method"] == "elicitation/create"
+    assert answer["result"]["_meta"][MARK]["reissued"] is True
+
+
+def test_an_error_without_id_on_a_resumed_leg_is_dropped_and_answers_nothing() -> None:
+    """On a leg that never broke it is relayed (R30)."""
+    play, exchange = broken()
+    post = play.sent("tools/call")[0]
+    before = len(exchange.messages)
+
+    resume(play, (error(None), 5), (result(post.id, epoch=7), 6))
+
+    assert play.dropped == ["unproven"]
+    assert exchange.messages[before:] == [result(5, epoch=7)]
+
+
+def test_the_upstreams_value_is_replaced_on_every_message_that_states_one() -> None:
+    """A client's library looks at each (R39)."""
+    play = opened(epoch=77, advertise_epoch=True)
+    exchange = play.call(token=1)
+    leg = play.leg("tools/call")
+    play.open(leg)
+    play.send(leg, event(progress(leg.token, 1, 77)), event(log("none")), event(result(leg.id, epoch=77)))
+
+    stated = [(one.get("params") or one.get("result")).get("_meta") for one in exchange.messages]
+    assert stated == [{"session_epoch": 1}, None, {"session_epoch": 1}]
+
+
+def test_digits_of_a_stamp_inside_other_data_are_left_alone() -> None:
+    """TypeScript writes the id last; only the anchored, top-level one is put back (R36)."""
+    play = opened()
+    exchange = play.call(id=5, token=9)
+    leg = play.leg("tools/call")
+    play.open(leg)
+    inner = {"text": f"{leg.id}", "id": leg.id, "n": leg.id, "progressToken": leg.token}
+    play.send(leg, event(json.dumps({"jsonrpc": "2.0", "result": inner, "id": leg.id}).encode()))
+
+    assert exchange.answer == {"jsonrpc": "2.0", "result": inner, "id": 5}
+
+
+@pytest.mark.parametrize("with_ids", [True, False])
+def test_progress_is_relayed_under_cursors_and_the_clients_token(with_ids: bool) -> None:
+    """One by one and many in a read; the server's ids are taken out."""
+    play, exchange, leg = running(0)
+    sent = [event(progress(leg.token, step), step if with_ids else None) for step in range(8)]
+
+    for one in sent[:3]:
+        play.send(leg, one)
+    play.send(leg, *sent[3:6])
+    play.post(cancel(5))
+    play.send(leg, *sent[6:])
+
+    assert [one["params"] for one in exchange.messages] == [
+        {"progressToken": 1, "progress": step} for step in range(8)
+    ]
+    ids = [int(one.id or b"") for one in exchange.events]
+    assert ids == list(range(ids[0], ids[0] + 9))  # that of priming is the first
+
+
+def test_logs_keep_their_order_whatever_way_the_server_writes_ids() -> None:
+    play, exchange, leg = running(0)
+
+    play.send(leg, event(log("a"), 1))
+    play.send(leg, event(log("b"), 2), event(log("c"), 3))
+    play.send(leg, event(log("d")), event(log("e"), 5))
+    play.send(leg, event(log("f"), 6), b"event: message\nid: 7\nretry: 10\ndata: {}\n\n")
+
+    assert [one["params"]["data"] for one in exchange.messages[:6]] == list("abcdef")
+
+
+def test_a_key_that_is_written_in_escapes_is_read_like_any_other() -> None:
+    """An answer that hides its `id` is the answer."""
+    play, exchange, leg = running(1)
+    hidden = json.dumps(result(leg.id)).replace('"id"', '"\\u0069d"').encode()
+
+    play.send(leg, event(hidden))
+
+    assert exchange.answer == result(5)
+
+
+def test_progress_of_two_calls_in_one_read_is_told_apart() -> None:
+    """Each under the token of its own client request."""
+    play, first, one = running(1)
+    second = play.call(id=6, token="b")
+    two = play.leg("tools/call")
+    play.open(two)
+
+    play.send(one, event(progress(one.token, 1)), event(progress(two.token, 9)))
+
+    assert steps(first) == [0, 1, 9]
+    assert first.messages[-1]["params"]["progressToken"] == "b"
+    assert second.messages == []
+
+
+def test_a_read_that_begins_with_something_else_teaches_no_form_of_progress() -> None:
+    """It is relayed all the same, now and later."""
+    play, exchange, leg = running(0)
+
+    play.send(leg, event(log("x")), event(progress(leg.token, 1)))
+    play.send(leg, event(progress(leg.token, 2)))
+
+    assert [one["params"].get("progress") for one in exchange.messages] == [None, 1, 2]
+
+
+@pytest.mark.parametrize(("header", "reasons"), [(b"e1", []), (b"e2", ["epoch_mismatch"])])
+def test_an_epoch_in_the_head_holds_for_what_follows_it(header: bytes, reasons: list[str]) -> None:
+    play = opened(epoch_header=b"e1")
+    exchange = play.call(token=1)
+    leg = play.leg("tools/call")
+    play.open(leg, ((b"Mcp-Session-Epoch", header),))
+
+    play.send(leg, event(progress(leg.token, 1)))
+
+    assert play.reasons == reasons
+    assert len(exchange.messages) == (0 if reasons else 1)
+
+
+def test_comments_and_empty_events_of_the_server_reach_no_client() -> None:
+    play, exchange, leg = running(1)
+    before = exchange.body
+
+    play.send(leg, b": hello\n\n", b"event: ping\n\n")
+
+    assert exchange.body == before
+
+
+def test_history_that_a_reopened_listener_replays_is_not_given_twice() -> None:
+    """Some servers replay from their first event on every GET."""
+    play, exchange, leg = listening()
+    history = [event(log(word), number) for number, word in enumerate("ab", 1)]
+    play.send(leg, *history)
+    play.cut(leg)
+    play.advance(1.1)
+    play.open(play.leg("GET"))
+
+    play.send(play.leg("GET"), *history, event(log("c"), 3))
+
+    assert texts(exchange) == ["a", "b", "c"]
+
+
+def test_a_read_of_more_events_than_a_block_of_cursors_has_goes_on_in_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(journal, "BLOCK_SPAN", 3)
+    play, exchange, leg = running(0)
+
+    play.send(leg, event(ask("q")), *[event(log(str(step))) for step in range(8)])
+
+    assert [one["params"].get("data") for one in exchange.messages] == [None, *"01234567"]
+    assert len({one.id for one in exchange.events}) == 10
+
+
+def test_retry_goes_on_and_other_kinds_of_events_until_the_leg_broke() -> None:
+    """Nothing on a resumed leg proves whose they are."""
+    other = b'event: weather\ndata: "rain"\n\n'
+    play = opened(epoch=7)
+    exchange, leg = call(play)
+    play.send(leg, event(progress(leg.token, 1, 7), 1), b"id: 2\ndata: \n\n", retry(2_000), other)
+    assert b"retry: 2000\n\n" in exchange.body
+    assert b'event: weather\ndata: "rain"\n\n' in exchange.body
+    play.cut(leg)
+    before = exchange.body
+
+    play.open(play.leg("GET"))
+    play.send(play.leg("GET"), other)
+
+    assert exchange.body == before
+
+
+def test_an_answer_that_came_by_an_unproven_poll_says_so() -> None:
+    play = opened()
+    exchange, leg = call(play)
+    play.send(leg, event(progress(leg.token, 1), 1), retry(100))
+    play.end(leg, LegEnd.CLEAN)
+    play.advance(1)
+
+    resume(play, (result(leg.id), 2))
+
+    assert exchange.answer["result"]["_meta"] == {UNPROVEN: True}
+    assert play.counted == ["unproven_polls"]
+
+
+def test_a_question_that_the_server_gives_up_is_given_up_under_the_id_that_the_client_knows() -> None:
+    """Another session asked under the same id before."""
+    play = opened(has_logging=True)
+    _, one = open_call(play, id=1)
+    play.send(one, event(ask(0)))
+    exchange, two = open_call(play, id=2)
+    play.cut(two)
+    play.heal()
     again = play.leg("tools/call")
-    play.answer(again, result(again.id, {"run": 1}, 2))
+    play.open(again)
+    play.send(again, event(ask(0)))
+    asked = exchange.messages[-1]["id"]
+    assert asked != 0
 
-    assert exchange.answer["result"]["run"] == 1
-    assert play.reasons == ["epoch_mismatch"]
+    play.send(again, event(cancel(0)))
 
-
-def test_a_first_message_that_is_no_answer_and_states_another_epoch() -> None:
-    """The first trace: a log pinned to the new epoch, produced by the old session (R2)."""
-    play = opened(epoch=1)
-    exchange, post = call(play)
-
-    play.send(post, event(log("produced before", 2)))
-
-    assert exchange.messages == []
-    assert play.reasons == ["epoch_mismatch"]
+    assert exchange.messages[-1] == cancel(asked)
 
 
-def test_another_epoch_on_the_same_connection_is_never_relayed() -> None:
-    """The trace: that the connection never broke excuses nothing (R3)."""
-    play = opened(epoch=1)
-    exchange, post = call(play)
-    play.send(post, event(log("a", 1)), event(log("b")), event(progress(post.token, 1, 2)))
+def test_without_stamps_an_answer_passes_as_it_is_written() -> None:
+    play = opened(stamp=Stamps.OFF)
+    exchange, leg = call(play)
 
-    assert [one["params"]["data"] for one in exchange.messages] == ["a", "b"]
-    assert play.reasons == ["epoch_mismatch"]
+    play.send(leg, event(b'{ "id" : 5, "jsonrpc":"2.0", "result":{} }'))
 
-
-def test_an_epoch_deeper_down_in_a_result_means_nothing() -> None:
-    """A byte search would find it (R8, W15)."""
-    play = opened(epoch=1)
-    exchange, post = call(play)
-    inner = {"content": [{"type": "text", "_meta": {"session_epoch": 2}}], "session_epoch": 3}
-
-    play.send(post, event(result(post.id, inner, 1)))
-
-    assert exchange.answer["id"] == 5
-    assert not play.facts(Drifted)
+    assert b'data: { "id" : 5, "jsonrpc":"2.0", "result":{} }\n' in exchange.body
 
 
-def test_a_message_that_contradicts_itself_is_a_mismatch() -> None:
-    """It equals nothing (R8)."""
-    play = opened(epoch=1)
-    exchange, post = call(play)
-    play.send(post, event(log("a", 1)))
-    stated = b'{"_meta":{"session_epoch":1,"session_epoch":2}}'
-    raw = b'{"jsonrpc":"2.0","method":"notifications/message","params":%b}' % stated
+def test_a_mark_that_nobody_was_there_to_read_stands_in_the_next_answer_too() -> None:
+    """Until one was delivered: that of the second run waits for its client."""
+    play = opened()
+    exchange, leg = open_call(play)
+    play.cut(leg)
+    play.heal()
+    again = play.leg("tools/call")
+    play.leave(exchange)
+    play.open(again)
+    play.send(again, event(result(again.id)))
 
-    play.send(post, event(raw))
+    others = []
+    for number in (8, 9):
+        others.append(play.call(id=number))
+        play.answer(play.leg("tools/call"), result(play.leg("tools/call").id))
 
-    assert len(exchange.messages) == 1
-    assert play.reasons == ["epoch_mismatch"]
-
-
-def test_a_batch_in_an_event_is_as_good_as_its_worst_member() -> None:
-    """Two members of different epochs (R8)."""
-    play = opened(epoch=1)
-    exchange, post = call(play)
-    play.send(post, event(log("a", 1)))
-
-    play.send(post, event(json.dumps([progress(post.token, 1, 1), progress(post.token, 2, 2)]).encode()))
-
-    assert len(exchange.messages) == 1
-    assert play.reasons == ["epoch_mismatch"]
+    assert others[0].json["result"]["_meta"][MARK]["generation"] == 2
+    assert others[1].json == result(9)
+    assert play.get(exchange.last_id).answer["result"]["_meta"][MARK]["reissued"] is True

@@ -1,4 +1,7 @@
-"""`initialize` within a session: a new generation, another session, or nothing (state tables)."""
+"""`initialize` within a session: a new generation, another session, or nothing (state tables).
+
+Longer than most: its module is to be proven by this file alone.
+"""
 
 from __future__ import annotations
 

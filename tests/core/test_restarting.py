@@ -1,18 +1,46 @@
-"""A session that is lost: healed, shown to the client, parked, or over (R21, R26, R27, R45)."""
+"""A verdict against a stream: what becomes of it, of its session, and of what it owes.
+
+Longer than most: its module is to be proven by this file alone.
+"""
 
 from __future__ import annotations
 
 import pytest
 
-from epochgate.core.commands import Reissued
+from epochgate.core.commands import Drifted, HealBegun, Reissued
 from epochgate.core.policy import SessionLoss
 from epochgate.core.states import SessionState
 from tests.core.messages import (
+    Json,
+    ask,
+    cancel,
     event,
+    log,
+    notification,
+    progress,
     result,
 )
-from tests.core.playbook import MARK, opened, quiet
-from tests.core.scenes import learn_tools, lost, open_call
+from tests.core.playbook import JSON, Play, opened, quiet
+from tests.core.scenes import (
+    broken,
+    call,
+    drift,
+    learn_tools,
+    listening,
+    lost,
+    open_call,
+    resume,
+)
+from tests.core.sides import Exchange, Upstream
+
+BOB = b"bob"
+
+
+def asking(play: Play, *, of: Json = 5, method: str = "elicitation/create") -> tuple[Exchange, Upstream]:
+    """A call whose run waits for the client."""
+    exchange, leg = open_call(play, id=of)
+    play.send(leg, event(ask(0, method)))
+    return exchange, leg
 
 
 @pytest.mark.parametrize(
@@ -44,37 +72,6 @@ def test_whether_a_404_heals_or_is_shown(setting: SessionLoss, has_state: bool, 
         assert ("upstream", "restart", "session_gone") in play.judged
 
 
-def test_after_a_heal_the_first_answer_carries_the_mark_until_one_was_delivered() -> None:
-    """Even for a call that provably did not run, and without logging (R21); G7."""
-    play, exchange = lost()
-    play.heal()
-    leg = play.leg("tools/call")
-    play.answer(leg, result(leg.id))
-    second = play.call(id=6)
-    play.answer(play.leg("tools/call"), result(play.leg("tools/call").id))
-
-    mark = exchange.json["result"]["_meta"][MARK]
-    assert mark == {"reason": "session_gone", "generation": 2, "discarded_events": 0, "reissued": False}
-    assert second.json == result(6)
-
-
-def test_a_404_while_the_session_shows_life_is_checked_by_one_ping() -> None:
-    """Two replicas behind one address (R26)."""
-    play = opened()
-    exchange = play.call()
-    play.refuse(play.leg("tools/call"), 404)
-    ping = play.leg("ping")
-    assert ping.session_id == b"up-1"
-    play.answer(ping, result(ping.id, {}))
-
-    assert play.counted == ["affinity_faults"]
-    again = play.leg("tools/call")
-    assert again.session_id == b"up-1"
-    play.answer(again, result(again.id))
-    assert exchange.json == result(5)
-    assert not play.heals
-
-
 def test_a_second_404_in_a_living_session_is_shown() -> None:
     """Sent again once, then surfaced (R26)."""
     play = opened()
@@ -86,33 +83,6 @@ def test_a_second_404_in_a_living_session_is_shown() -> None:
     assert (exchange.status, exchange.body) == (404, b"no such session")
     assert play.runs == 2
     assert play.session.state is SessionState.LIVE
-
-
-def test_a_ping_that_meets_404_too_is_the_loss() -> None:
-    """The young answer was the last one (R26)."""
-    play = opened()
-    play.call()
-    play.refuse(play.leg("tools/call"), 404)
-    play.refuse(play.leg("ping"), 404)
-
-    assert play.has_leg("initialize")
-
-
-def test_heals_have_a_budget() -> None:
-    """Three in a minute, then the session is lost (R26); G8."""
-    play, exchange = lost()
-    for number in (2, 3, 4):
-        play.heal(b"up-%d" % number)
-        quiet(play)
-        leg = play.leg("tools/call")
-        play.answer(leg, result(leg.id))
-        quiet(play)
-        exchange = play.call(id=number)
-        play.refuse(play.leg("tools/call"), 404)
-
-    assert [outcome for _, outcome in play.heals] == ["healed", "healed", "healed", "lost"]
-    assert exchange.json["error"]["code"] == -32051
-    assert play.session.state is SessionState.LOST
 
 
 def test_a_call_that_meets_404_in_each_new_session_is_given_up() -> None:
@@ -129,45 +99,386 @@ def test_a_call_that_meets_404_in_each_new_session_is_given_up() -> None:
     assert [one.outcome for one in play.facts(Reissued)] == ["sent", "sent", "exhausted"]
 
 
-def test_a_stream_that_never_broke_goes_on_when_its_session_is_lost() -> None:
-    """Section 2: stays if unbroken."""
-    play = opened(session_loss=SessionLoss.SURFACE)
-    running, leg = open_call(play)
-    second = play.call(id=6)
-    play.refuse(play.leg("tools/call") if play.leg("tools/call") is not leg else leg, 404)
-    play.refuse(play.leg("ping"), 404)
-    assert second.status == 404
-    assert play.session.state is SessionState.LOST
+def test_ids_asked_twice_on_one_call_prove_another_session_too() -> None:
+    """The session was made anew under the one connection that there is (R19)."""
+    play = opened()
+    exchange, leg = asking(play)
 
+    play.send(leg, event(ask(0)))
+
+    assert play.reasons == ["request_id_reset"]
+    assert [one.get("method") for one in exchange.messages].count("elicitation/create") == 1
+    play.heal()
+    again = play.leg("tools/call")
+    play.answer(again, result(again.id))
+    assert exchange.answer["id"] == 5
+
+
+def test_a_json_call_whose_client_left_and_whose_leg_broke_is_over() -> None:
+    """G8: nobody can come back for it."""
+    play = opened(session_idle_s=20.0)
+    exchange = play.call()
+    play.leave(exchange)
+    play.cut(play.leg("tools/call"))
+    play.advance(200)
+
+    assert play.is_forgotten
+    assert play.runs == 1
+
+
+@pytest.mark.parametrize("status", [404, 400])
+def test_a_stranger_who_learned_the_id_cannot_have_the_session_rebuilt_in_its_name(status: int) -> None:
+    """(a) Servers say 404 to a valid user of another's session, some before they ask who it is (R32)."""
+    play = opened()
+    quiet(play)
+    body = b'{"error":{"code":-32000,"message":"No valid session ID provided"}}'
+    bob = play.call(who=BOB)
+    play.answer(play.leg("tools/call"), body, status=status)
+
+    assert (bob.status, bob.body) == (status, body)
+    assert not play.has_leg("initialize")
+    assert play.session.state is SessionState.LIVE
+    alice = play.call(id=6)
+    play.answer(play.leg("tools/call"), result(play.leg("tools/call").id))
+    assert alice.json == result(6)
+
+
+def test_a_loss_of_generation_2_reported_after_3_is_live_joins_it() -> None:
+    """Never another heal: a loss names its generation (R26)."""
+    play = opened()
+    calls = []
+    for number in (1, 2):  # one call that stays unbroken in each generation, one that is cut
+        kept = open_call(play, id=number)
+        _, cut = open_call(play, id=number + 10)
+        play.cut(cut)
+        play.heal(b"up-%d" % (number + 1))
+        calls.append(kept)
+    (exchange, leg) = calls[1]
+    assert leg.session_id == b"up-2"
+    assert play.session.current.number == 3
+
+    play.cut(leg)
+
+    again = play.sent("tools/call")[-1]
+    assert again.session_id == b"up-3"
+    play.answer(again, result(again.id))
+    assert exchange.answer["id"] == 2
+    assert len(play.facts(HealBegun)) == 2
+
+
+def ran_on(play: Play) -> tuple[Exchange, Upstream]:
+    """A call of the first generation, which goes on beside the second."""
+    exchange, leg = open_call(play, id=1)
+    _, other = open_call(play, id=2)
+    play.cut(other)
+    play.heal()
+    again = play.leg("tools/call")
+    play.answer(again, result(again.id))
+    return exchange, leg
+
+
+def test_an_answer_to_what_a_finished_call_asked_restarts_nothing() -> None:
+    play = opened()
+    exchange, leg = asking(play)
     play.send(leg, event(result(leg.id)))
 
-    assert running.answer["id"] == 5
+    assert play.post(result(0, {"action": "accept"})).status == 202
+
+    assert exchange.answer == result(5)
+    assert not play.reasons
+    assert not play.has_leg("initialize")
 
 
-def test_a_cursor_is_still_served_when_the_session_is_lost() -> None:
-    """Section 2: LOST: journal, errors."""
-    play = opened(session_loss=SessionLoss.SURFACE)
-    running, leg = open_call(play)
-    play.leave(running)
-    play.send(leg, event(result(leg.id)))
+def test_what_cannot_be_read_is_an_error_and_no_second_run() -> None:
+    play = opened()
+    exchange = play.call()
+
+    play.answer(play.leg("tools/call"), b"\x0b", headers=(*JSON, (b"Content-Encoding", b"br")))
+
+    assert exchange.json["error"]["data"]["reason"] == "content_coding"
+    assert play.runs == 1
+
+
+def test_a_cancelled_call_is_over_whatever_is_found_out_about_its_run() -> None:
+    play = opened(epoch=1)
+    exchange, leg = open_call(play)
+    play.post(cancel(5))
+
+    play.send(leg, event(progress(leg.token, 2, 2)))
+
+    assert not exchange.is_open
+    assert exchange.answers == []
+    assert not play.has_leg("initialize")
+
+
+def test_one_server_id_asked_on_two_calls_restarts_both() -> None:
+    """Ids are counted for each session: the second question is of another. What stands beside it in one
+    array is not relayed either."""
+    play = opened()
+    first, _ = asking(play, of=1)
+    _, two = open_call(play, id=2)
+
+    play.send(two, event([log("x"), ask(0)]))
+
+    assert play.reasons == ["request_id_reset", "request_id_reset"]
+    play.heal()
+    for leg in play.sent("tools/call")[2:]:
+        play.answer(leg, result(leg.id))
+    assert first.answer["id"] == 1
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_a_question_whose_answer_can_reach_nobody_has_its_call_run_again(is_gone: bool) -> None:
+    """404 on the answer, or a session that was made anew meanwhile."""
+    play = opened(epoch=1)
+    exchange, leg = call(play)
+    play.send(leg, event(ask(0, "roots/list", 1)))
+    if not is_gone:
+        drift(play, 2)
+    play.post(result(0, {"roots": []}))
+    if is_gone:
+        play.refuse(play.leg("answer"), 404)
+
+    assert play.reasons == ["question_void"]
+    if is_gone:
+        play.heal(epoch=2)
+    else:
+        assert not play.has_leg("initialize")
+        listing = play.leg("tools/list")
+        play.answer(listing, result(listing.id, {"tools": [{"name": "work"}]}))
+    again = play.leg("tools/call")
+    play.answer(again, result(again.id, epoch=2))
+    assert exchange.answer["id"] == 5
+
+
+def test_a_resume_that_is_refused_fails_a_call_that_is_waited_for_and_keeps_one_that_is_not() -> None:
+    """With other credentials it may still be had."""
+    for is_away in (False, True):
+        play, exchange = broken()
+        if is_away:
+            play.leave(exchange)
+        play.refuse(play.leg("GET"), 401)
+
+        assert (exchange.answers == []) is is_away
+        back = play.get(exchange.last_id) if is_away else exchange
+        if is_away:
+            resume(play, (result(play.sent("tools/call")[0].id, epoch=7), 5))
+            assert back.answer["id"] == 5
+        else:
+            assert back.answer["error"]["data"]["reason"] == "unauthorized"
+
+
+def test_a_standalone_stream_whose_resume_is_refused_is_opened_anew_later() -> None:
+    play, exchange, leg = listening(epoch=1)
+    play.send(leg, event(log("a", 1), 1))
+    play.cut(leg)
+    play.refuse(play.leg("GET"), 401)
+    assert not play.has_leg("GET")
+    play.advance(1.1)
+
+    assert play.leg("GET").last_event_id is None
+    assert exchange.is_open
+
+
+def test_a_session_that_is_lost_while_nobody_waits_is_healed_for_who_comes_back() -> None:
+    play, exchange = broken()
+    play.leave(exchange)
+    play.refuse(play.leg("GET"), 404)
+    assert play.session.state is SessionState.PARKED
+
+    play.get(exchange.last_id)
+
+    assert play.has_leg("initialize")
+
+
+def test_a_late_loss_whose_second_run_hangs_on_unknown_tools_has_them_asked_for() -> None:
+    """Then it joins the session that there is."""
+    play = opened(tools=None)
+    play.tools = []
+    first, one = open_call(play, id=1)
+    _, two = open_call(play, id=2)
+    play.cut(two)
+    play.heal()
+    play.cut(one)
+    listing = play.leg("tools/list")
+    assert listing.session_id == b"up-2"
+
+    play.answer(listing, result(listing.id, {"tools": [{"name": "work"}]}))
+
+    again = play.leg("tools/call")
+    play.answer(again, result(again.id))
+    assert first.answer["id"] == 1
+    assert len(play.sent("initialize")) == 2
+
+
+def test_a_loss_that_nobody_waits_for_leaves_a_heal_alone_that_is_under_way() -> None:
+    """It is for another call; who comes back later is served by it."""
+    play = opened(epoch=1)
+    away, one = open_call(play, id=1)
+    play.leave(away)
+    _, two = open_call(play, id=2)
+    play.cut(two)
+    assert play.session.state is SessionState.HEALING
+    play.send(one, event(progress(one.token, 2, 2)))
+    assert play.reasons == ["no_upstream_id", "epoch_mismatch"]
+
+    play.heal(epoch=2)
+    back = play.get(away.last_id)
+
+    again = play.leg("tools/call")
+    play.answer(again, result(again.id, epoch=2))
+    assert back.answer["id"] == 1
+    assert play.heals == [("stream_restart", "healed")]
+
+
+def test_a_call_that_breaks_with_nobody_there_waits_for_its_client() -> None:
+    """And begins no heal."""
+    play = opened()
+    exchange, leg = open_call(play)
+    play.leave(exchange)
+
+    play.cut(leg)
+
+    assert play.session.state is SessionState.LIVE
+    assert not play.has_leg("initialize")
+
+
+def test_a_call_that_is_not_run_again_leaves_a_session_alone_that_lives() -> None:
+    """Its leg broke, no more is known."""
+    play = opened(never_reissue=frozenset({"work"}))
+    exchange, leg = open_call(play)
+
+    play.cut(leg)
+
+    assert exchange.answer["error"]["code"] == -32050
+    assert play.session.state is SessionState.LIVE
+
+
+def test_a_second_leg_of_a_client_that_waits_for_a_heal_does_not_lengthen_its_wait() -> None:
+    """The newer leg gets what the older waited for; the deadline counts from the loss."""
+    play = opened()
+    exchange, leg = open_call(play)
+    at = exchange.last_id
+    play.cut(leg)
+    play.unreachable(play.leg("initialize"))
+    play.advance(30)
+
+    second = play.get(at)
+    while play.has_leg("initialize"):
+        play.unreachable(play.leg("initialize"))
+        play.advance(3)
+
+    assert not exchange.is_open
+    assert second.answer["error"]["data"]["reason"] == "heal_deadline"
+    assert play.session.state is SessionState.PARKED
+
+
+def test_a_404_that_comes_when_its_session_is_healed_already_begins_nothing() -> None:
+    play, _ = lost()
+    play.heal()
+    play.answer(play.leg("tools/call"), result(play.leg("tools/call").id))
+    old = play.post(notification("notifications/x"))
+    leg = play.leg("notifications/x")
     quiet(play)
     play.call(id=6)
     play.refuse(play.leg("tools/call"), 404)
-    assert play.session.state is SessionState.LOST
+    assert play.has_leg("initialize")
 
-    assert play.get(running.last_id).answer == result(5)
+    play.refuse(leg, 404)
+
+    assert old.status == 202
+    assert len(play.facts(HealBegun)) == 2
 
 
-def test_an_answer_of_the_last_five_seconds_is_a_sign_of_life() -> None:
-    """Only so young a one (R26)."""
+def test_a_404_in_an_old_session_opens_no_listener_that_is_open_already() -> None:
+    play, _, _ = listening()
+    post = play.post(notification("notifications/x"))
+    old = play.leg("notifications/x")
+    ran_on(play)
+
+    play.refuse(old, 404)
+
+    assert post.status == 202
+    assert len(play.sent("GET")) == 2
+
+
+def test_a_lost_session_is_healed_for_who_listens_and_parked_where_nobody_does() -> None:
+    for is_listening in (True, False):
+        play = listening()[0] if is_listening else opened()
+        quiet(play)
+        play.post(notification("notifications/x"))
+        play.refuse(play.leg("notifications/x"), 404)
+        if play.has_leg("ping"):
+            play.refuse(play.leg("ping"), 404)
+
+        assert play.has_leg("initialize") is is_listening
+        state = SessionState.HEALING if is_listening else SessionState.PARKED
+        assert play.session.state is state
+
+
+@pytest.mark.parametrize("says", ["pong", 404])
+def test_a_call_that_was_cancelled_while_its_404_was_checked_is_over(
+    says: Json,
+) -> None:
     play = opened()
-    quiet(play)
-    play.call(id=1)
-    play.answer(play.leg("tools/call"), result(play.leg("tools/call").id))
-    play.advance(4)
-
-    play.call(id=2)
+    exchange = play.call()
     play.refuse(play.leg("tools/call"), 404)
+    play.post(cancel(5))
+    play.advance(0.1)
+    ping = play.leg("ping")
 
-    assert play.has_leg("ping")
+    if says == "pong":
+        play.answer(ping, result(ping.id, {}))
+    else:
+        play.refuse(ping, 404)
+
+    assert play.runs == 1
+    assert exchange.json["error"]["data"]["reason"] == "cancelled"
     assert not play.has_leg("initialize")
+
+
+def test_a_404_that_is_to_be_shown_is_shown_though_a_heal_is_under_way() -> None:
+    """The heal is for a call whose leg broke, and ends as it may."""
+    play = opened(session_loss=SessionLoss.SURFACE)
+    late = play.call(id=1)
+    one = play.leg("tools/call")
+    first, two = open_call(play, id=2)
+    play.cut(two)
+    assert play.session.state is SessionState.HEALING
+    quiet(play)
+
+    play.refuse(one, 404)
+
+    assert late.status == 404
+    assert first.answer["error"]["data"]["reason"] == "session_lost"
+
+
+def test_an_old_call_whose_session_was_made_anew_twice_tells_nothing_new() -> None:
+    """Its answer shows a third session; the second is the current one by then."""
+    play = opened(epoch=1)
+    old = play.call(id=1)
+    leg = play.leg("tools/call")
+    drift(play, 2)
+
+    play.answer(leg, result(leg.id, epoch=3))
+
+    assert old.json["id"] == 1
+    assert play.facts(Drifted) == [Drifted(2)]
+
+
+def test_a_call_whose_client_left_while_it_was_healed_is_not_sent_before_it_is_back() -> None:
+    play = opened()
+    exchange, leg = open_call(play)
+    other, two = open_call(play, id=6)
+    play.cut(leg)
+    play.cut(two)
+    play.leave(exchange)
+    play.heal()
+    assert len(play.sent("tools/call")) == 3
+
+    back = play.get(exchange.last_id)
+    again = play.leg("tools/call")
+    play.answer(again, result(again.id))
+
+    assert back.answer["id"] == 5
+    assert other.is_open

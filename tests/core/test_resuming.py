@@ -1,124 +1,35 @@
-"""Whose credentials: nothing of a journal, and no heal, for who was not accepted (R32, G9)."""
+"""A client that comes back with a cursor: whose it is, where it leads, what is replayed (R11-R15, R32)."""
 
 from __future__ import annotations
 
 import pytest
 
-from epochgate.core import http
+from epochgate.core import cursor as cursors
+from epochgate.core.commands import Drifted
 from epochgate.core.events import LegEnd
-from tests.core.messages import error, event, notification, progress, request, result
-from tests.core.playbook import Play, opened, quiet
-from tests.core.scenes import lost, open_call
-from tests.core.sides import Exchange
+from tests.core.messages import Json, event, notification, progress, result
+from tests.core.playbook import MARK, Play, opened
+from tests.core.scenes import cursor, listening, open_call, running, say, steps, texts
+from tests.core.sides import Exchange, Upstream
+
+
+def away(play: Play) -> tuple[Exchange, Upstream]:
+    """Alice's call runs on while she is away; one event of it waits for her."""
+    exchange, leg = open_call(play)
+    play.leave(exchange)
+    play.send(leg, event(progress(leg.token, 2)))
+    return exchange, leg
+
+
+def expired(**settings: Json) -> tuple[Play, Exchange, Upstream]:
+    """A call whose client stayed away longer than it is held."""
+    play, exchange, leg = running(2, hold_s=30.0, **settings)
+    play.leave(exchange)
+    play.advance(31)
+    return play, exchange, leg
+
 
 BOB = b"bob"
-
-
-def accept_bob(play: Play) -> None:
-    play.post(request("ping", id="b"), who=BOB)
-    leg = play.leg("ping")
-    play.answer(leg, result(leg.id, {}))
-
-
-def test_a_strangers_404_passes_and_heals_nothing() -> None:
-    """(a) A heal would rebuild Alice's session as Bob (R32)."""
-    play = opened()
-    quiet(play)
-    exchange = play.call(who=BOB)
-    play.refuse(play.leg("tools/call"), 404, b"who?")
-
-    assert (exchange.status, exchange.body) == (404, b"who?")
-    assert not play.has_leg("initialize")
-    assert play.call(id=6).status is None  # the session goes on
-
-
-def test_a_caller_that_the_server_answered_is_accepted() -> None:
-    play = opened()
-    accept_bob(play)
-    quiet(play)
-    play.call(who=BOB)
-    play.refuse(play.leg("tools/call"), 404)
-
-    heal = play.leg("initialize")
-    assert http.find(heal.headers, b"authorization") == BOB
-
-
-def test_a_stranger_with_a_cursor_is_asked_for_before_the_status_line() -> None:
-    """Any fingerprint but that of the stream (R32)."""
-    play = opened()
-    alice, leg = open_call(play)
-    play.leave(alice)
-    play.send(leg, event(progress(leg.token, 2)))
-
-    bob = play.get(alice.last_id, who=BOB)
-
-    assert bob.status is None
-    ping = play.leg("ping")
-    assert http.find(ping.headers, b"authorization") == BOB
-    assert ping.session_id == b"up-1"
-    play.answer(ping, result(ping.id, {}))
-    assert bob.status == 200
-    assert bob.messages == [progress(5, 2)]
-
-
-def test_of_two_returns_with_new_credentials_the_newer_wins_whichever_is_accepted_first() -> None:
-    """R35: the older is not its client's any more."""
-    play = opened()
-    alice, leg = open_call(play)
-    play.leave(alice)
-    older, newer = play.get(alice.last_id, who=BOB), play.get(alice.last_id, who=BOB)
-    first, second = play.sent("ping")
-
-    play.answer(second, result(second.id, {}))
-    play.answer(first, result(first.id, {}))
-    play.send(leg, event(progress(leg.token, 2)))
-
-    assert not older.is_open
-    assert newer.is_open
-    assert newer.messages == [progress(5, 2)]
-
-
-@pytest.mark.parametrize("status", [401, 403, 404])
-def test_a_stranger_that_the_server_refuses_gets_the_refusal_and_nothing_else(status: int) -> None:
-    """G9."""
-    play = opened()
-    alice, leg = open_call(play)
-    play.leave(alice)
-    play.send(leg, event(progress(leg.token, 2)), event(result(leg.id, {"secret": 1})))
-
-    bob = play.get(alice.last_id, who=BOB)
-    play.answer(play.leg("ping"), b"no", status=status, headers=((b"WWW-Authenticate", b"Bearer"),))
-
-    assert (bob.status, bob.body) == (status, b"no")
-    assert http.find(bob.headers, b"www-authenticate") == b"Bearer"
-    assert play.get(alice.last_id).answer["result"] == {"secret": 1}
-
-
-def test_a_json_rpc_error_is_an_acceptance_too() -> None:
-    """Any answer that is not 401, 403 or 404 (R32)."""
-    play = opened()
-    alice, _ = open_call(play)
-    play.leave(alice)
-    bob = play.get(alice.last_id, who=BOB)
-    ping = play.leg("ping")
-    play.answer(ping, error(ping.id, -32601), status=400)
-
-    assert bob.status == 200
-
-
-def test_while_the_server_is_silent_the_client_is_primed_and_the_data_withheld() -> None:
-    """At most 1.5 s before the status line; an empty 200 is never the end (R32)."""
-    play = opened()
-    alice, leg = open_call(play)
-    play.leave(alice)
-    play.send(leg, event(progress(leg.token, 2)))
-    bob = play.get(alice.last_id, who=BOB)
-    play.advance(1.6)
-
-    assert bob.status == 200
-    assert [one.data for one in bob.events] == [b""]
-    play.answer(play.leg("ping"), result(play.leg("ping").id, {}))
-    assert bob.messages == [progress(5, 2)]
 
 
 def test_while_the_server_is_down_a_stranger_gets_nothing() -> None:
@@ -131,18 +42,6 @@ def test_while_the_server_is_down_a_stranger_gets_nothing() -> None:
     play.advance(30)
 
     assert b"secret" not in bob.body
-
-
-def test_the_caller_that_opened_the_stream_is_not_asked_again() -> None:
-    """(d) With the upstream down nobody could be authorised (R32)."""
-    play = opened()
-    alice, leg = open_call(play)
-    play.leave(alice)
-    play.send(leg, event(result(leg.id)))
-    play.advance(200)
-
-    assert play.get(alice.last_id).answer["id"] == 5
-    assert not play.has_leg("ping") or play.leg("ping").session_id == b"up-1"
 
 
 def test_a_stranger_cannot_take_the_standalone_stream_over() -> None:
@@ -158,56 +57,6 @@ def test_a_stranger_cannot_take_the_standalone_stream_over() -> None:
 
     assert bob.status == 401
     assert b"secret" not in bob.body
-
-
-def test_a_call_is_sent_again_with_the_headers_of_its_own_caller() -> None:
-    """Whoever triggered the heal (R32)."""
-    play = opened()
-    accept_bob(play)
-    _, alices = open_call(play, id=1)
-    bobs = play.call(id=2, who=BOB)
-    quiet(play)
-    play.refuse(play.sent("tools/call")[-1], 404)
-    if play.has_leg("ping"):
-        play.refuse(play.leg("ping"), 404)
-    play.cut(alices)
-    play.heal()
-    again = {one.json["params"].get("_meta") is None: one for one in play.sent("tools/call")[2:]}
-
-    assert http.find(again[True].headers, b"authorization") == BOB
-    assert http.find(again[False].headers, b"authorization") == b"alice"
-    assert bobs.is_open
-
-
-def test_a_strangers_request_during_a_heal_waits_and_runs_as_the_stranger() -> None:
-    play, _ = lost()
-    play.call("other", id=6, who=BOB)
-    play.heal()
-
-    other = next(leg for leg in play.sent("tools/call") if leg.json["params"]["name"] == "other")
-    assert http.find(other.headers, b"authorization") == BOB
-
-
-def test_a_strangers_delete_is_forwarded_and_gets_its_answer() -> None:
-    """Section 2, PARKED (R25, R32)."""
-    play, _ = lost()
-    play.refuse(play.leg("initialize"), 401)  # parked
-    bob = play.delete(who=BOB)
-    play.refuse(play.leg("DELETE"), 403)
-
-    assert bob.status == 403
-    assert play.call(id=7).status is None
-
-
-def test_a_strangers_parked_request_does_not_heal_in_its_name() -> None:
-    """It waits for an accepted one (R32)."""
-    play, _ = lost()
-    play.refuse(play.leg("initialize"), 401)
-    play.call(id=7, who=BOB)
-
-    assert not play.has_leg("initialize") or (
-        http.find(play.leg("initialize").headers, b"authorization") == b"alice"
-    )
 
 
 def refused_while_away(status: int = 401) -> tuple[Play, Exchange]:
@@ -242,19 +91,203 @@ def test_a_resume_refused_while_its_client_is_away_waits_for_it(status: int) -> 
     assert play.heals == []
 
 
-def test_one_that_comes_back_with_what_was_refused_is_told() -> None:
-    play, exchange = refused_while_away()
+def test_two_resumes_of_a_stream_that_was_given_up_wait_for_one_new_one() -> None:
+    """R13, R35: the newer one takes the place of the older one, which has no answer yet."""
+    play, away, leg = listening()
+    say(play, leg, "a")
+    play.leave(away)
+    play.advance(301)
+    first = play.get(away.last_id)
 
+    second = play.get(away.last_id)
+
+    assert first.status == 409
+    assert len([leg for leg in play.sent("GET") if leg.is_open]) == 1
+    leg = play.leg("GET")
+    play.open(leg)
+    say(play, leg, "b")
+    assert texts(second) == ["b"]
+
+
+def test_at_the_end_of_a_call_a_client_whose_standalone_leg_is_gone_means_that_one() -> None:
+    """Kotlin ends its own GET when it resumes (W3)."""
+    play, listener, stand = listening()
+    exchange, leg = open_call(play)
+    play.send(leg, event(result(leg.id)))
+    assert play.get(exchange.last_id).status == 405
+    play.leave(listener)
     back = play.get(exchange.last_id)
-    play.refuse(play.leg("GET"), 401)
+    say(play, stand, "x")
 
-    assert back.answer["error"]["code"] == -32050
+    assert back.status == 200
+    assert texts(back) == ["x"]
+
+
+def test_a_tombstone_answers_as_often_as_it_is_asked() -> None:
+    """Half-delivered is not delivered; for as long as the session lives (R13)."""
+    play, exchange, _ = expired()
+    again = exchange
+
+    for _ in range(3):
+        again = play.get(exchange.last_id)
+        assert again.status == 200
+        assert again.answer["id"] == 5
+        assert again.answer["error"]["code"] == -32050
+        play.advance(1_000)
+
+    assert play.get(again.last_id).status == 405
     assert play.runs == 1
 
 
-def test_one_that_never_comes_back_is_given_up_when_its_hold_ends() -> None:
-    play, exchange = refused_while_away()
+@pytest.mark.parametrize("status", [401, 403, 404, None])
+def test_a_refusal_that_comes_late_ends_a_stream_that_has_told_nothing(status: int | None) -> None:
+    """(e), (f) A serial server answers behind the long call (R32)."""
+    play = opened()
+    exchange, leg = away(play)
+    bob = play.get(exchange.last_id, who=BOB)
+    play.advance(1.6)
+    play.send(leg, event(progress(leg.token, 3)))
+    assert (bob.status, bob.messages) == (200, [])
 
-    play.advance(301)
+    if status is None:
+        play.advance(10)
+    else:
+        play.refuse(play.leg("ping"), status)
 
-    assert play.get(exchange.last_id).answer["error"]["data"]["reason"] == "expired"
+    assert bob.messages == []
+    assert not bob.is_open
+    assert [one["params"]["progress"] for one in play.get(exchange.last_id).messages] == [2, 3]
+
+
+def test_a_ping_that_shows_a_session_made_anew_is_drift() -> None:
+    """It can itself have re-created a session that its server had reaped."""
+    play = opened(epoch=7)
+    exchange, _ = away(play)
+    bob = play.get(exchange.last_id, who=BOB)
+    ping = play.leg("ping")
+
+    play.answer(ping, result(ping.id, {}, 8))
+
+    assert play.facts(Drifted) == [Drifted(2)]
+    assert bob.status == 200
+
+
+def test_a_client_that_leaves_while_it_is_asked_about_is_told_nothing() -> None:
+    """Neither when its time is up nor when the server says yes."""
+    play = opened()
+    exchange, _ = away(play)
+    bob = play.get(exchange.last_id, who=BOB)
+    play.leave(bob)
+    play.advance(2)
+    assert bob.status is None
+
+    play.answer(play.leg("ping"), result(play.leg("ping").id, {}))
+
+    assert bob.status is None
+
+
+def test_each_cursor_leads_where_it_says() -> None:
+    """To the rest, to the end, to nothing, and what was not given yet to the stream it is of."""
+    play = opened()
+    exchange, leg = open_call(play)
+    play.leave(exchange)
+    play.send(leg, event(progress(leg.token, 2)))
+    last = exchange.last_id
+    back = play.get(last)
+    assert steps(back) == [2]
+    finished, other = open_call(play, id=6)
+    play.send(other, event(result(other.id)))
+
+    assert play.get(finished.last_id).status == 405
+    assert play.get(b"x").status == 400
+    assert play.get(b"12").status == 400
+    assert play.counted == ["unknown_cursors", "unknown_cursors"]
+
+    place = cursors.read(last)
+    assert place is not None
+    beyond = play.get(b"%d" % cursors.mint(place[0], place[1] + 90))
+    play.send(leg, event(result(leg.id)))
+
+    assert beyond.answer == result(5)
+    assert play.judged[-1] == ("client", "resume", "superseded")
+
+
+def test_a_cursor_of_a_run_that_was_restarted_leads_to_its_second_run() -> None:
+    """From its beginning: none of the dead run's events is given."""
+    play = opened(has_logging=True)
+    exchange, leg = open_call(play)
+    at = exchange.last_id
+    play.leave(exchange)
+    play.cut(leg)
+    second = play.get(at)
+    play.heal()
+    again = play.leg("tools/call")
+    play.open(again)
+    play.send(again, event(progress(again.token, 9)))
+    play.leave(second)
+
+    third = play.get(at)
+    play.send(again, event(result(again.id)))
+
+    methods = [one.get("method") for one in third.messages]
+    assert methods == ["notifications/message", "notifications/progress", None]
+    assert third.answer["result"]["_meta"][MARK]["reissued"] is True
+
+
+def test_a_cursor_before_what_is_kept_leads_to_an_error_for_a_call_and_to_a_gap_for_a_listener() -> None:
+    """Delivered events go first when the journal is full."""
+    play, first, leg = running(30, journal_stream_bytes=1_000)
+    play.leave(first)
+    gone = play.get(cursor(first, 1))
+    assert gone.answer["error"]["data"]["reason"] == "expired"
+
+    play, listener, leg = listening(journal_stream_bytes=1_000)
+    for number in range(30):
+        say(play, leg, f"word {number}")
+    back = play.get(cursor(listener, 1))
+
+    assert texts(back)[-1] == "word 29"
+    assert "word 2" not in texts(back)
+    assert "standalone_gaps" in play.counted
+
+
+def test_a_cursor_of_a_listener_that_was_given_up_takes_over_the_one_that_is_open() -> None:
+    """What lies between is a gap, and counted."""
+    play, old, leg = listening(hold_s=30.0)
+    say(play, leg, "a")
+    play.leave(old)
+    play.advance(31)
+    new = play.get()
+    play.open(play.leg("GET"))
+
+    back = play.get(old.last_id)
+    say(play, play.leg("GET"), "b")
+
+    assert texts(back) == ["b"]
+    assert not new.is_open
+    assert "standalone_gaps" in play.counted
+
+
+def test_a_cursor_of_a_listener_leads_to_what_it_has_not_read() -> None:
+    play, listener, leg = listening()
+    say(play, leg, "a", "b")
+
+    assert texts(play.get(cursor(listener, 1))) == ["b"]
+    assert "standalone_gaps" not in play.counted
+
+
+def test_of_two_returns_with_new_credentials_the_newer_wins_whichever_is_accepted_first() -> None:
+    """R35: the older is not its client's any more."""
+    play = opened()
+    alice, leg = open_call(play)
+    play.leave(alice)
+    older, newer = play.get(alice.last_id, who=BOB), play.get(alice.last_id, who=BOB)
+    first, second = play.sent("ping")
+
+    play.answer(second, result(second.id, {}))
+    play.answer(first, result(first.id, {}))
+    play.send(leg, event(progress(leg.token, 2)))
+
+    assert not older.is_open
+    assert newer.is_open
+    assert newer.messages == [progress(5, 2)]

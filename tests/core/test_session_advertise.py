@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from epochgate.core import http
-from tests.core.messages import event, initialize, initialize_answer, log, progress, result
+from tests.core.messages import event, initialize, initialize_answer
 from tests.core.playbook import JSON, Play, opened
 from tests.core.scenes import open_call
 
@@ -21,18 +21,6 @@ def test_the_generation_is_stated_on_initialize() -> None:
 
     assert play.exchanges[1].json["result"]["_meta"] == {"session_epoch": 1}
     assert http.find(play.exchanges[1].headers, b"mcp-session-epoch") == b"1"
-
-
-def test_the_upstreams_value_is_replaced_on_every_message_that_states_one() -> None:
-    """A client's library looks at each (R39)."""
-    play = opened(epoch=77, advertise_epoch=True)
-    exchange = play.call(token=1)
-    leg = play.leg("tools/call")
-    play.open(leg)
-    play.send(leg, event(progress(leg.token, 1, 77)), event(log("none")), event(result(leg.id, epoch=77)))
-
-    stated = [(one.get("params") or one.get("result")).get("_meta") for one in exchange.messages]
-    assert stated == [{"session_epoch": 1}, None, {"session_epoch": 1}]
 
 
 def test_owed_requests_are_left_to_the_client() -> None:

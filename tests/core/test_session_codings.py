@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from epochgate.core.events import LegCompleted, LegRead
 from epochgate.core.policy import Stamps
-from tests.core.messages import initialize, result
-from tests.core.playbook import JSON, Play, opened
-from tests.core.scenes import broken
+from tests.core.messages import result
+from tests.core.playbook import JSON, opened
 
 BR = (b"Content-Encoding", b"br")
 
@@ -22,15 +21,6 @@ def test_a_stamped_request_gets_an_error() -> None:
     assert exchange.answer["error"]["data"]["reason"] == "content_coding"
     assert play.judged == [("upstream", "fail", "content_coding")]
     assert play.runs == 1
-
-
-def test_so_does_one_answered_by_events() -> None:
-    play = opened()
-    exchange = play.call()
-
-    play.open(play.leg("tools/call"), (BR,))
-
-    assert exchange.answer["error"]["data"]["reason"] == "content_coding"
 
 
 def test_without_stamps_it_passes_as_it_is() -> None:
@@ -58,24 +48,6 @@ def test_without_stamps_one_that_breaks_is_broken_off() -> None:
     assert exchange.is_aborted
 
 
-def test_a_resume_answered_so_is_a_restart() -> None:
-    play, _ = broken()
-
-    play.open(play.leg("GET"), (BR,))
-
-    assert play.reasons == ["not_resumable"]
-
-
-def test_a_standalone_stream_in_a_coding_is_refused() -> None:
-    """The client goes on without it."""
-    play = opened()
-    exchange = play.get()
-
-    play.open(play.leg("GET"), (BR,))
-
-    assert exchange.status == 405
-
-
 def test_identity_is_no_coding() -> None:
     play = opened()
     exchange = play.call()
@@ -84,12 +56,3 @@ def test_identity_is_no_coding() -> None:
     play.answer(leg, result(leg.id), headers=(*JSON, (b"Content-Encoding", b"identity")))
 
     assert exchange.answer["id"] == 5
-
-
-def test_an_initialize_that_cannot_be_read_passes_unguarded() -> None:
-    play = Play()
-    exchange = play.post(initialize())
-    play.answer(play.leg("initialize"), b"\x0b", headers=(*JSON, BR, (b"Mcp-Session-Id", b"s")))
-
-    assert exchange.body == b"\x0b"
-    assert play.is_forgotten

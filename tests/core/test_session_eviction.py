@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from epochgate.core import ending, http
 from epochgate.core.events import Evicted
-from epochgate.core.policy import SessionLoss
 from epochgate.core.states import SessionState
 from tests.core.messages import event, notification, result
-from tests.core.playbook import Play, opened, quiet
+from tests.core.playbook import Play, opened
 from tests.core.scenes import lost, running
 
 BOB = b"bob"
@@ -73,15 +70,6 @@ def test_a_session_that_is_healed_or_waits_for_its_heal_is_in_use() -> None:
     assert not ending.is_unused(play.session)
 
 
-@pytest.mark.parametrize("rpc", ["notifications/cancelled", "notifications/roots/list_changed"])
-def test_a_session_whose_notification_is_on_its_way_is_in_use(rpc: str) -> None:
-    play = opened()
-    play.post({"jsonrpc": "2.0", "method": rpc, "params": {"requestId": 99}})
-    assert not ending.is_unused(play.session)
-    play.accept(play.leg(rpc))
-    assert ending.is_unused(play.session)
-
-
 def test_an_evicted_session_ends_on_the_server_in_its_last_caller_s_name_and_is_forgotten() -> None:
     play = opened()
     play.call(who=BOB)
@@ -96,31 +84,6 @@ def test_an_evicted_session_ends_on_the_server_in_its_last_caller_s_name_and_is_
     assert play.counted == ["session_evictions"]
 
 
-def test_what_was_kept_of_it_is_let_go_at_once() -> None:
-    play, _, leg = running(2)
-    play.send(leg, event(result(leg.id)))
-    assert play.session.budget.used > 0
-    evicted(play)
-    assert play.session.budget.used == 0
-
-
-def test_a_server_that_does_not_answer_the_delete_is_not_waited_for() -> None:
-    play = opened(ping_s=10.0)
-    evicted(play)
-    play.advance(11)
-    assert play.is_forgotten
-
-
-def test_a_server_session_that_is_lost_is_not_ended_again() -> None:
-    play = opened(session_loss=SessionLoss.SURFACE)
-    quiet(play)
-    play.call()
-    play.refuse(play.leg("tools/call"), 404)
-    evicted(play)
-    assert play.sent("DELETE") == []
-    assert play.is_forgotten
-
-
 def test_an_idle_limit_ends_the_server_s_session_too() -> None:
     play = opened(session_idle_s=20.0)
     play.advance(25)
@@ -128,13 +91,3 @@ def test_an_idle_limit_ends_the_server_s_session_too() -> None:
     assert delete.session_id == b"up-1"
     play.refuse(delete, 204)
     assert play.session.state is SessionState.ENDED
-
-
-def test_a_session_that_ended_by_itself_is_only_forgotten() -> None:
-    play = opened()
-    play.delete()
-    play.refuse(play.leg("DELETE"), 200)
-    evicted(play)
-    assert play.is_forgotten
-    assert play.counted == []
-    assert len(play.sent("DELETE")) == 1

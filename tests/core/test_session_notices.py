@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.core.messages import Json, ask, error, event, log, progress, request, result
+from tests.core.messages import Json, error, event, log, progress, request, result
 from tests.core.playbook import MARK, Play, opened
 from tests.core.scenes import lost, open_call
 from tests.core.sides import Exchange, Upstream
@@ -29,36 +29,6 @@ def restarted(
 
 def after(exchange: Exchange, seen: int) -> list[Json]:
     return exchange.messages[seen:]
-
-
-def test_the_notice_comes_first_on_that_stream() -> None:
-    """Before any message of the new run (R5)."""
-    play, exchange, again, seen = restarted(has_logging=True)
-    play.send(again, event(log("new run")), event(result(again.id)))
-
-    notice, message, answer = after(exchange, seen)
-    assert notice == {
-        "jsonrpc": "2.0",
-        "method": "notifications/message",
-        "params": {
-            "level": "warning",
-            "logger": "epochgate",
-            "data": {"reason": "no_epoch_captured", "generation": 2, "discarded_events": 1, "reissued": True},
-        },
-    }
-    assert message == log("new run")
-    assert answer["result"]["_meta"][MARK] == notice["params"]["data"]
-
-
-def test_without_a_way_to_tell_only_questions_and_the_marked_answer_are_relayed() -> None:
-    """The trace: progress of run 2 would seem to go on from that of run 1 (R5)."""
-    play, exchange, again, seen = restarted(has_logging=False)
-    play.send(again, event(log("new run")), event(progress(again.token, 9)), event(ask(0)))
-    play.send(again, event(result(again.id)))
-
-    question, answer = after(exchange, seen)
-    assert question["method"] == "elicitation/create"
-    assert answer["result"]["_meta"][MARK]["reissued"] is True
 
 
 @pytest.mark.parametrize(("level", "is_told"), [("warning", True), ("info", True), ("error", False)])

@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from epochgate.core import http
-from epochgate.core.events import DrainBegun, LegEnd
 from tests.core.messages import (
     Json,
-    error,
     event,
     initialize_answer,
     log,
@@ -41,26 +39,6 @@ def test_an_incompatible_server_is_the_end_of_the_session(changes: dict[str, Jso
     assert play.delete().status == 200
 
 
-@pytest.mark.parametrize("status", [404, 500, 503, None])
-def test_what_does_not_answer_as_mcp_is_tried_again_and_then_parked(status: int | None) -> None:
-    """An ingress that says 404 during a deploy (R27)."""
-    play, exchange = lost(heal_deadline_s=10.0)
-    while exchange.status is None:
-        if status is None:
-            play.unreachable(play.leg("initialize"))
-        else:
-            play.answer(play.leg("initialize"), b"<html>", status=status, headers=())
-        play.advance(2)
-    assert exchange.json["error"]["code"] == -32051
-    assert play.heals == [("session_gone", "parked")]
-
-    second = play.call(id=6)  # the next caller tries again
-    play.heal()
-    leg = play.leg("tools/call")
-    play.answer(leg, result(leg.id))
-    assert second.json["id"] == 6
-
-
 @pytest.mark.parametrize("status", [401, 403])
 def test_a_heal_that_is_refused_waits_for_other_credentials(status: int) -> None:
     """PARKED; the call waits to its deadline (R27)."""
@@ -71,35 +49,6 @@ def test_a_heal_that_is_refused_waits_for_other_credentials(status: int) -> None
     assert not play.has_leg("initialize")
     play.advance(46)
     assert exchange.json["error"]["code"] == -32051
-
-
-def test_an_initialize_without_a_session_id_is_the_end() -> None:
-    """LOST: there is nothing to name the new session by (R27)."""
-    play, exchange = lost()
-    leg = play.leg("initialize")
-    play.answer(leg, initialize_answer(leg.id))
-
-    assert play.heals == [("session_gone", "incompatible")]
-    assert exchange.json["error"]["code"] == -32051
-
-
-@pytest.mark.parametrize("answer", [error(0), result(0, {"isError": True})])
-def test_a_prelude_that_fails_is_an_incompatible_heal(answer: Json) -> None:
-    """The state is not what it was (R40)."""
-    play = opened(replay_tools=("login",))
-    play.call("login", id=1)
-    play.answer(play.leg("tools/call"), result(play.leg("tools/call").id))
-    quiet(play)
-    exchange = play.call(id=2)
-    play.refuse(play.leg("tools/call"), 404)
-    play.heal()
-
-    prelude = play.leg("tools/call")
-    play.answer(prelude, {**answer, "id": prelude.id})
-
-    assert play.heals == [("session_gone", "incompatible")]
-    assert exchange.json["error"]["code"] == -32051
-    assert play.leg("DELETE").session_id == b"up-2"
 
 
 def test_a_heal_that_gets_the_same_upstream_id_back_cancels_the_old_run_first() -> None:
@@ -155,31 +104,6 @@ def test_the_answer_to_a_heals_initialize_may_be_sse() -> None:
     assert play.leg("notifications/initialized").session_id == b"up-2"
 
 
-def test_a_process_that_goes_away_begins_no_heal() -> None:
-    play = opened()
-    exchange, leg = open_call(play)
-    play.feed(DrainBegun(play.now + 25))
-    play.end(leg, LegEnd.BROKEN)
-
-    assert exchange.answer["error"]["data"]["reason"] == "draining"
-    assert not play.has_leg("initialize")
-
-
-def test_the_heal_deadline_counts_from_the_first_failure() -> None:
-    """Retries included (R27)."""
-    play = opened(heal_deadline_s=45.0, resume_deadline_s=10.0)
-    exchange = play.call()
-    began = play.now
-    while exchange.status is None:
-        for rpc in ("tools/call", "initialize"):
-            if play.has_leg(rpc):
-                play.unreachable(play.leg(rpc))
-        play.advance(1)
-
-    assert 44 <= play.now - began <= 47
-    assert exchange.json["error"]["code"] == -32051
-
-
 def test_a_json_call_whose_client_left_during_the_heal_is_not_run_and_not_kept() -> None:
     """G8: it must not hold the session for ever."""
     play = opened(session_idle_s=20.0)
@@ -210,25 +134,3 @@ def test_the_cookie_of_a_heal_replaces_the_clients() -> None:
     cookie = http.find(play.leg("tools/call").headers, b"cookie") or b""
 
     assert sorted(cookie.replace(b" ", b"").split(b";")) == [b"lb=new", b"own=1"]
-
-
-def test_a_json_call_whose_client_left_and_whose_leg_broke_is_over() -> None:
-    """G8: nobody can come back for it."""
-    play = opened(session_idle_s=20.0)
-    exchange = play.call()
-    play.leave(exchange)
-    play.cut(play.leg("tools/call"))
-    play.advance(200)
-
-    assert play.is_forgotten
-    assert play.runs == 1
-
-
-def test_a_heal_that_nobody_waits_for_is_parked_at_its_first_failure() -> None:
-    play, exchange = lost()
-    play.leave(exchange)
-    play.unreachable(play.leg("initialize"))
-    play.advance(60)
-
-    assert play.heals == [("session_gone", "parked")]
-    assert len(play.sent("initialize")) == 2

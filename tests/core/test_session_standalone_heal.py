@@ -7,21 +7,6 @@ from tests.core.playbook import JSON, opened, quiet
 from tests.core.scenes import UP_2, listening, say, texts
 
 
-def test_a_lost_session_is_healed_while_somebody_listens() -> None:
-    play, exchange, leg = listening(epoch=7)
-    play.send(leg, event(log("a", 7), 1))
-    play.cut(leg)
-    play.refuse(play.leg("GET"), 404)
-    play.heal(epoch=8)
-    again = play.leg("GET")
-    assert (again.session_id, again.last_event_id) == (b"up-2", None)
-    play.open(again)
-    play.send(again, event(log("b", 8), 1))
-
-    assert [word for word in texts(exchange) if word in "ab"] == ["a", "b"]
-    assert exchange.is_open
-
-
 def test_it_is_reopened_before_the_commit_and_lists_may_have_changed() -> None:
     """Design, section 8: `list_changed` for each capability that declares it."""
     play, exchange, _ = listening()
@@ -77,16 +62,6 @@ def test_a_plain_get_after_a_heal_gets_it_too() -> None:
     second = play.get()
 
     assert [word for word in texts(second) if len(word) == 1] == ["b"]
-
-
-def test_the_server_says_the_session_is_gone_on_a_reopen() -> None:
-    play, exchange, leg = listening()
-    play.cut(leg)
-    quiet(play, 2)
-    play.refuse(play.leg("GET"), 404)
-
-    assert play.has_leg("initialize")
-    assert exchange.is_open
 
 
 def test_a_question_of_a_dead_generation_is_not_replayed() -> None:
@@ -147,25 +122,6 @@ def test_a_first_get_during_a_heal_is_answered_at_once_and_served_after_it() -> 
     assert texts(exchange) == ["notifications/tools/list_changed", "x"]
 
 
-def test_a_first_get_in_a_parked_session_has_it_healed() -> None:
-    """R27: the next caller tries again."""
-    play = opened(epoch=7, heal_deadline_s=2.0)
-    call = play.call(token=1)
-    play.refuse(play.leg("tools/call"), 404)
-    play.refuse(play.leg("ping"), 404)
-    while call.status is None:
-        play.unreachable(play.leg("initialize"))
-        play.advance(2)
-    assert play.heals == [("session_gone", "parked")]
-
-    exchange = play.get()
-
-    assert exchange.status == 200
-    play.heal()
-    assert play.leg("GET").session_id == b"up-2"
-    assert exchange.is_open
-
-
 def test_a_first_get_that_finds_the_session_gone_is_answered_at_once_and_served_after_the_heal() -> None:
     play = opened()
     exchange = play.get()
@@ -194,6 +150,24 @@ def test_a_cursor_of_the_standalone_stream_of_a_lost_session_is_told_that_it_is_
     play.refuse(play.leg("GET"), 404)
 
     assert late.status == 404
+
+
+def test_a_listener_that_returns_to_a_lost_session_has_it_healed() -> None:
+    """The next caller tries again (R27)."""
+    play, first, leg = listening(epoch=7)
+    play.send(leg, event(log("a", 7), 1))
+    play.leave(first)
+    play.cut(leg)
+    play.refuse(play.leg("GET"), 404)
+    assert not play.has_leg("initialize")
+
+    second = play.get(first.last_id)
+    assert second.status == 200
+    play.heal(epoch=8)
+    new = play.leg("GET")
+    play.open(new)
+    play.send(new, event(log("b", 8), 1))
+    assert "b" in texts(second)
 
 
 def test_a_lost_session_still_gives_a_listener_what_it_has_not_read() -> None:
@@ -229,24 +203,6 @@ def test_a_drift_opens_it_in_the_session_that_was_made_anew() -> None:
     play.open(play.leg("GET"))
     play.send(play.leg("GET"), event(log("b", 8), 1))
     assert texts(exchange) == ["a", "b"]
-
-
-def test_a_listener_that_returns_to_a_lost_session_has_it_healed() -> None:
-    """The next caller tries again (R27)."""
-    play, first, leg = listening(epoch=7)
-    play.send(leg, event(log("a", 7), 1))
-    play.leave(first)
-    play.cut(leg)
-    play.refuse(play.leg("GET"), 404)
-    assert not play.has_leg("initialize")
-
-    second = play.get(first.last_id)
-    assert second.status == 200
-    play.heal(epoch=8)
-    new = play.leg("GET")
-    play.open(new)
-    play.send(new, event(log("b", 8), 1))
-    assert "b" in texts(second)
 
 
 def test_a_broken_stream_of_a_session_that_is_healed_no_more_ends() -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from epochgate.core.policy import Reissue
 from tests.core.messages import Json, ask, event, log, progress, request, result
-from tests.core.playbook import MARK, Play, opened, quiet
-from tests.core.scenes import call, drift, listening, texts
+from tests.core.playbook import MARK, Play, opened
+from tests.core.scenes import call, listening, texts
 from tests.core.sides import Exchange, Upstream
 
 
@@ -33,19 +32,6 @@ def test_a_question_of_a_restarted_run_is_called_off() -> None:
 
     assert cancels(exchange) == [0]
     assert exchange.answer["id"] == 5
-
-
-def test_a_question_of_a_failed_call_is_called_off_before_its_error() -> None:
-    play, exchange, leg = asking(reissue=Reissue.NEVER)
-
-    play.cut(leg)
-
-    assert [one.get("method", "error") for one in exchange.messages] == [
-        "notifications/progress",
-        "elicitation/create",
-        "notifications/cancelled",
-        "error",
-    ]
 
 
 def test_a_question_that_was_answered_is_not_called_off() -> None:
@@ -203,15 +189,3 @@ def test_events_without_ids_are_never_taken_for_history() -> None:
     play.send(leg, event(log("a")))
 
     assert texts(exchange) == ["a", "a"]
-
-
-def test_a_drift_takes_level_and_subscriptions_along() -> None:
-    play = opened(epoch=7, has_logging=True)
-    play.post(request("logging/setLevel", {"level": "debug"}, id=1))
-    leg = play.leg("logging/setLevel")
-    play.answer(leg, result(leg.id, {}, 7))
-    quiet(play)
-
-    drift(play, 8)
-
-    assert play.leg("logging/setLevel").session_id == b"up-1"

@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from epochgate.core.events import DrainBegun
-from tests.core.messages import log, result
+from tests.core.messages import result
 from tests.core.playbook import Play, opened, quiet
-from tests.core.scenes import listening, say, texts
-from tests.core.sides import Exchange
+from tests.core.scenes import say, texts
 
 BOB = b"bob"
-
-
-def begun_for_bob(play: Play) -> Exchange:
-    """Bob's GET: the server says nothing about him, so that his stream was begun after 1.5 s (R32)."""
-    exchange = play.get(who=BOB)
-    play.advance(1.6)
-    assert exchange.status == 200
-    assert exchange.is_open
-    return exchange
 
 
 def accept_bob(play: Play) -> None:
@@ -64,64 +54,6 @@ def test_a_caller_who_is_accepted_when_the_session_is_over_opens_nothing() -> No
     assert not play.sent("GET")
     play.advance(61)
     assert play.is_forgotten
-
-
-def test_a_stream_that_was_begun_for_its_caller_ends_if_the_server_offers_none() -> None:
-    """A second status would be part of its body."""
-    play = opened()
-    exchange = begun_for_bob(play)
-    accept_bob(play)
-
-    play.refuse(play.leg("GET"), 405)
-
-    assert exchange.status == 200
-    assert not exchange.is_open
-    assert exchange.body == b""
-
-
-def test_a_stream_that_was_begun_for_its_caller_ends_if_a_newer_one_takes_its_place() -> None:
-    play = opened()
-    first = begun_for_bob(play)
-    accept_bob(play)
-
-    second = play.get(who=BOB)
-
-    assert first.status == 200
-    assert not first.is_open
-    leg = play.leg("GET")
-    play.open(leg)
-    say(play, leg, "live")
-    assert second.messages == [log("live")]
-
-
-def test_a_stream_that_was_begun_for_its_caller_ends_if_the_session_is_over() -> None:
-    play = opened()
-    exchange = begun_for_bob(play)
-    play.delete()
-    play.refuse(play.leg("DELETE"), 200)
-
-    accept_bob(play)
-
-    assert exchange.status == 200
-    assert not exchange.is_open
-
-
-def test_two_resumes_of_a_stream_that_was_given_up_wait_for_one_new_one() -> None:
-    """R13, R35: the newer one takes the place of the older one, which has no answer yet."""
-    play, away, leg = listening()
-    say(play, leg, "a")
-    play.leave(away)
-    play.advance(301)
-    first = play.get(away.last_id)
-
-    second = play.get(away.last_id)
-
-    assert first.status == 409
-    assert len([leg for leg in play.sent("GET") if leg.is_open]) == 1
-    leg = play.leg("GET")
-    play.open(leg)
-    say(play, leg, "b")
-    assert texts(second) == ["b"]
 
 
 def test_a_get_whose_client_left_while_its_session_was_lost_is_in_nobody_s_way() -> None:

@@ -6,8 +6,9 @@ import pytest
 
 from epochgate.core import http
 from epochgate.core.events import ClientStalled, LegEnd
-from tests.core.messages import Json, error, event, progress, request, result, retry
+from tests.core.messages import Json, error, event, log, progress, request, result, retry
 from tests.core.playbook import MARK, Play, opened
+from tests.core.scenes import listening, resume
 from tests.core.sides import Exchange, Upstream
 
 
@@ -186,6 +187,30 @@ def test_a_leg_that_we_do_not_read_is_not_called_silent() -> None:
 
     assert not play.sent("ping")
     assert leg.is_open
+
+
+def test_a_ping_whose_answer_comes_behind_that_of_the_call_says_nothing_of_it() -> None:
+    play, exchange, leg = quiet_call(epoch=1)
+    play.advance(60.5)
+    play.send(leg, event(result(leg.id, epoch=1)))
+
+    play.end(play.leg("ping"), LegEnd.SILENT)
+
+    assert exchange.answer == result(5, epoch=1)
+    assert not play.reasons
+
+
+def test_a_standalone_stream_may_be_silent_for_ever() -> None:
+    """Nothing is owed on it, and no leg of it is watched, a resumed one neither."""
+    play, exchange, leg = listening(epoch=1)
+    play.send(leg, event(log("a", 1), 1))
+    play.cut(leg)
+    resume(play, (log("b", 1), 2))
+
+    play.advance(130)
+
+    assert not play.sent("ping")
+    assert exchange.is_open
 
 
 @pytest.mark.parametrize("epoch", [None, 7])

@@ -5,20 +5,36 @@ from __future__ import annotations
 import pytest
 
 from epochgate.core import http
-from epochgate.core.events import DrainBegun, LegEnd
-from tests.core.messages import event, log, progress, result
-from tests.core.playbook import opened
-from tests.core.scenes import listening, say, texts
+from epochgate.core.events import LegEnd
+from tests.core.messages import notification, result
+from tests.core.playbook import Play, opened, quiet
+from tests.core.scenes import listening, open_call, say, texts
+from tests.core.sides import Exchange, Upstream
 
 
-def test_a_get_opens_it_and_primes_at_once() -> None:
-    """It has no event to wait for (R10)."""
-    play, exchange, leg = listening()
+def break_a_call(play: Play, session_id: bytes) -> Upstream:
+    """A call breaks and is run again in a new session; the standalone stream there."""
+    exchange, leg = open_call(play, id=session_id.decode())
+    play.cut(leg)
+    play.heal(session_id)
+    again = play.leg("tools/call")
+    play.answer(again, result(again.id))
+    assert "result" in exchange.answer
+    stream = play.sent("GET")[-1]
+    assert stream.session_id == session_id
+    play.open(stream)
+    return stream
 
-    assert (leg.session_id, leg.last_event_id) == (b"up-1", None)
-    assert [one.data for one in exchange.events] == [b""]
-    say(play, leg, "a", "b")
-    assert texts(exchange) == ["a", "b"]
+
+def told(play: Play, exchange: Exchange) -> list[str]:
+    """What the new session says reaches the client, on the one GET that went up in it."""
+    (leg,) = [one for one in play.sent("GET") if one.session_id == b"up-2"]
+    play.open(leg)
+    say(play, leg, "a")
+    return [word for word in texts(exchange) if len(word) == 1]
+
+
+BR = (b"Content-Encoding", b"br")
 
 
 @pytest.mark.parametrize("status", [405, 401, 400, 503])
@@ -33,16 +49,6 @@ def test_a_server_that_offers_none_says_so_itself(status: int) -> None:
     assert http.find(exchange.headers, b"allow") == b"POST"
 
 
-def test_a_server_that_cannot_be_reached_costs_the_stream_only() -> None:
-    """No 5xx inside a session (W4)."""
-    play = opened()
-    exchange = play.get()
-
-    play.unreachable(play.leg("GET"))
-
-    assert exchange.status == 405
-
-
 def test_it_is_held_while_the_client_is_away_and_loses_nothing() -> None:
     play, first, leg = listening()
     say(play, leg, "a")
@@ -53,61 +59,6 @@ def test_it_is_held_while_the_client_is_away_and_loses_nothing() -> None:
 
     assert texts(first, second) == ["a", "b", "c"]
     assert len(play.sent("GET")) == 1
-
-
-def test_a_get_without_a_cursor_gets_what_no_leg_was_given_and_then_live() -> None:
-    """It takes over, and never sends a second GET upstream (R12, R35)."""
-    play, first, leg = listening()
-    say(play, leg, "a")
-    play.leave(first)
-    say(play, leg, "b")
-
-    second = play.get()
-    say(play, leg, "c")
-
-    assert texts(second) == ["b", "c"]
-    assert len(play.sent("GET")) == 1
-
-
-def test_a_live_leg_is_taken_over_at_most_once_in_five_seconds() -> None:
-    """Against a live leg the limit applies; the old one ends with the final chunk (R35)."""
-    play, first, _ = listening()
-    play.advance(6)
-    second = play.get()
-    assert (second.status, first.is_open, first.is_aborted) == (200, False, False)
-
-    play.advance(1)
-    third = play.get()
-    assert third.status == 409
-    assert http.find(third.headers, b"retry-after") == b"5"
-    play.advance(5)
-    assert play.get().status == 200
-    assert not second.is_open
-
-
-def test_a_leg_that_is_known_dead_is_taken_over_at_once() -> None:
-    """A flaky client tries twice in 2.5 s (R35)."""
-    play, first, _ = listening()
-    for _ in range(4):
-        play.leave(first)
-        play.advance(0.5)
-        first = play.get()
-        assert first.status == 200
-
-
-def test_after_hold_it_is_given_up_and_a_cursor_of_it_still_gets_200() -> None:
-    """The gap is counted (R13)."""
-    play, first, leg = listening(hold_s=30.0)
-    say(play, leg, "a")
-    play.leave(first)
-    play.advance(31)
-    assert not leg.is_open
-
-    second = play.get(first.last_id)
-    play.open(play.leg("GET"))
-
-    assert second.status == 200
-    assert play.counted == ["standalone_gaps"]
 
 
 @pytest.mark.parametrize("how", [LegEnd.BROKEN, LegEnd.CLEAN])
@@ -143,35 +94,6 @@ def test_a_reopened_one_goes_on_and_the_gap_is_counted() -> None:
     assert play.counted == ["standalone_gaps"]
 
 
-def test_with_epoch_and_id_it_is_resumed_and_proven() -> None:
-    play, exchange, leg = listening(epoch=7)
-    play.send(leg, event(log("a", 7), 1))
-    play.cut(leg)
-    resumed = play.leg("GET")
-    assert resumed.last_event_id == b"1"
-    play.open(resumed)
-    play.send(resumed, event(log("b", 7), 2))
-
-    assert texts(exchange) == ["a", "b"]
-    assert play.judged == [("upstream", "resume", "epoch_match")]
-
-
-def test_a_client_that_resumes_at_the_end_of_a_call_means_the_standalone_one() -> None:
-    """Kotlin ends its own GET when it resumes (W3)."""
-    play, first, leg = listening()
-    call = play.call(token=1)
-    post = play.leg("tools/call")
-    play.open(post)
-    play.send(post, event(result(post.id)))
-    play.leave(first)
-
-    exchange = play.get(call.last_id)
-    say(play, leg, "x")
-
-    assert exchange.status == 200
-    assert texts(exchange) == ["x"]
-
-
 def test_the_server_may_withdraw_it() -> None:
     """405 on a reopen: the client's leg ends with the final chunk (W8)."""
     play, exchange, leg = listening()
@@ -183,30 +105,6 @@ def test_the_server_may_withdraw_it() -> None:
     assert not exchange.is_aborted
     play.get()
     assert play.has_leg("GET")
-
-
-def test_a_message_of_another_session_never_gets_on_it() -> None:
-    """G2: responses and strange progress."""
-    play, exchange, leg = listening()
-
-    play.send(
-        leg,
-        event(result(123)),
-        event(progress(9, 1)),
-    )
-
-    assert exchange.messages == []
-    assert play.dropped == ["foreign", "foreign"]
-
-
-def test_it_ends_cleanly_when_the_process_goes_away() -> None:
-    """Owed answers come later (W10)."""
-    play, exchange, _ = listening()
-
-    play.feed(DrainBegun(play.now + 25))
-
-    assert not exchange.is_open
-    assert not exchange.is_aborted
 
 
 def test_two_gets_before_the_server_answered_are_one_upstream() -> None:
@@ -224,30 +122,6 @@ def test_two_gets_before_the_server_answered_are_one_upstream() -> None:
     assert second.status is not None
 
 
-def test_progress_of_a_running_call_may_come_on_it() -> None:
-    """Mapped back and relayed where the server put it (R30, W1)."""
-    play, exchange, leg = listening()
-    play.call(token="mine")
-    post = play.leg("tools/call")
-
-    play.send(leg, event(progress(post.token, 3)))
-
-    assert exchange.messages == [progress("mine", 3)]
-
-
-def test_progress_of_a_task_comes_after_its_answer() -> None:
-    """A task's token lives as long as the task (R30)."""
-    play, exchange, leg = listening()
-    play.call(token="mine", task={"ttl": 60_000})
-    post = play.leg("tools/call")
-    play.answer(post, result(post.id, {"task": {"taskId": "t", "status": "working"}}))
-    play.advance(120)
-
-    play.send(leg, event(progress(post.token, 3)))
-
-    assert exchange.messages[-1] == progress("mine", 3)
-
-
 def test_one_that_the_server_withdrew_while_the_client_was_away_is_gone_for_good() -> None:
     play, exchange, leg = listening(hold_s=30.0)
     play.leave(exchange)
@@ -259,6 +133,110 @@ def test_one_that_the_server_withdrew_while_the_client_was_away_is_gone_for_good
     second = play.get(exchange.last_id)
     play.open(play.leg("GET"))
     assert second.status == 200
+
+
+def test_a_standalone_stream_in_a_coding_is_refused() -> None:
+    """The client goes on without it."""
+    play = opened()
+    exchange = play.get()
+
+    play.open(play.leg("GET"), (BR,))
+
+    assert exchange.status == 405
+
+
+def test_a_first_get_in_a_parked_session_has_it_healed() -> None:
+    """R27: the next caller tries again."""
+    play = opened(epoch=7, heal_deadline_s=2.0)
+    call = play.call(token=1)
+    play.refuse(play.leg("tools/call"), 404)
+    play.refuse(play.leg("ping"), 404)
+    while call.status is None:
+        play.unreachable(play.leg("initialize"))
+        play.advance(2)
+    assert play.heals == [("session_gone", "parked")]
+
+    exchange = play.get()
+
+    assert exchange.status == 200
+    play.heal()
+    assert play.leg("GET").session_id == b"up-2"
+    assert exchange.is_open
+
+
+def test_the_server_says_the_session_is_gone_on_a_reopen() -> None:
+    play, exchange, leg = listening()
+    play.cut(leg)
+    quiet(play, 2)
+    play.refuse(play.leg("GET"), 404)
+
+    assert play.has_leg("initialize")
+    assert exchange.is_open
+
+
+@pytest.mark.parametrize("status", [200, 404])
+def test_a_get_that_a_heal_overtook_goes_on_in_the_new_session(status: int) -> None:
+    """The old session answers it after the commit (R12, R26)."""
+    play = opened()
+    exchange = play.get()
+    old = play.leg("GET")
+    _, call = open_call(play)
+    play.cut(call)
+    play.heal()
+    again = play.leg("tools/call")
+    play.answer(again, result(again.id))
+
+    if status == 200:
+        play.open(old)
+    else:
+        play.refuse(old, status)
+
+    assert exchange.status == 200
+    assert not old.is_open
+    assert told(play, exchange) == ["a"]
+
+
+@pytest.mark.parametrize("has_cursor", [True, False])
+def test_what_two_old_generations_journalled_comes_before_what_is_new(has_cursor: bool) -> None:
+    """The trace, twice: notifications journalled while away, a heal, a return (R12)."""
+    play, first, leg = listening()
+    say(play, leg, "a")
+    play.leave(first)
+    say(play, leg, "b")
+    leg = break_a_call(play, b"up-2")
+    say(play, leg, "c")
+    leg = break_a_call(play, b"up-3")
+    say(play, leg, "d")
+
+    second = play.get(first.last_id if has_cursor else None)
+    say(play, leg, "e")
+
+    assert [word for word in texts(second) if len(word) == 1] == ["b", "c", "d", "e"]
+
+
+def test_one_that_waits_to_be_reopened_is_left_to_the_heal_of_a_session_that_was_lost() -> None:
+    """A GET into a session that is gone would only be refused."""
+    play, exchange, leg = listening()
+    quiet(play)
+    play.cut(leg)
+    play.post(notification("notifications/roots/list_changed"))
+    play.refuse(play.leg("notifications/roots/list_changed"), 404)
+    play.advance(2)
+
+    assert len(play.sent("GET")) == 1
+    play.heal()
+    assert play.leg("GET").session_id == b"up-2"
+    assert exchange.is_open
+
+
+def test_one_that_the_server_has_not_answered_is_not_found_when_its_session_ends() -> None:
+    play = opened()
+    exchange = play.get()
+
+    play.delete()
+    play.refuse(play.leg("DELETE"), 200)
+
+    assert (exchange.status, exchange.body) == (404, b"session not found")
 
 
 def test_one_that_the_server_withdrew_gives_a_client_that_returns_what_it_has_not_read() -> None:
@@ -280,16 +258,3 @@ def test_one_that_the_server_withdrew_gives_a_client_that_returns_what_it_has_no
     assert third.status == 405
     play.advance(400)
     assert play.session.streams == {}
-
-
-def test_an_event_type_of_its_own_passes_until_the_leg_broke() -> None:
-    """It can prove nothing (R6)."""
-    play, exchange, leg = listening(epoch=7)
-    play.send(leg, b"id: 1\nevent: vendor\ndata: one\n\n")
-    assert b"data: one" in exchange.body
-    play.cut(leg)
-    resumed = play.leg("GET")
-    play.open(resumed)
-    play.send(resumed, b"id: 2\nevent: vendor\ndata: two\n\n")
-
-    assert b"data: two" not in exchange.body

@@ -60,7 +60,7 @@ FILES = {
     "downstream": "shell/test_downstream.py",
     "polls": "core/test_breaks.py",
     "parked": "core/test_session_parked.py",
-    "standing": "core/test_standalone.py",
+    "standing": "core/test_listeners.py",
     "cancel": "core/test_forwarding.py",
     "questions": "core/test_questions.py",
     "notices": "core/test_session_notices.py",

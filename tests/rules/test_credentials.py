@@ -6,10 +6,8 @@ import pytest
 
 from epochgate.core import http
 from epochgate.core.commands import Drifted
-from epochgate.core.events import LegEnd
-from epochgate.core.states import SessionState
 from tests.core.messages import Json, event, progress, request, result
-from tests.core.playbook import MARK, Play, opened, quiet
+from tests.core.playbook import MARK, Play, opened
 from tests.core.scenes import open_call
 from tests.core.sides import Exchange, Upstream
 
@@ -27,52 +25,6 @@ def away(play: Play) -> tuple[Exchange, Upstream]:
 
 def authorization(leg: Upstream) -> bytes | None:
     return http.find(leg.headers, b"authorization")
-
-
-@pytest.mark.parametrize("status", [404, 400])
-def test_a_stranger_who_learned_the_id_cannot_have_the_session_rebuilt_in_its_name(status: int) -> None:
-    """(a) Servers say 404 to a valid user of another's session, some before they ask who it is (R32)."""
-    play = opened()
-    quiet(play)
-    body = b'{"error":{"code":-32000,"message":"No valid session ID provided"}}'
-    bob = play.call(who=BOB)
-    play.answer(play.leg("tools/call"), body, status=status)
-
-    assert (bob.status, bob.body) == (status, body)
-    assert not play.has_leg("initialize")
-    assert play.session.state is SessionState.LIVE
-    alice = play.call(id=6)
-    play.answer(play.leg("tools/call"), result(play.leg("tools/call").id))
-    assert alice.json == result(6)
-
-
-@pytest.mark.parametrize("method", ["notifications/roots/list_changed", "notifications/x"])
-def test_a_strangers_notification_that_meets_404_passes_too(method: str) -> None:
-    """(a) Nor does it park the session for Alice (R32)."""
-    play = opened()
-    quiet(play)
-    bob = play.post({"jsonrpc": "2.0", "method": method}, who=BOB)
-    play.refuse(play.leg(method), 404, b"who?")
-
-    assert (bob.status, bob.body) == (404, b"who?")
-    assert play.session.state is SessionState.LIVE
-
-
-@pytest.mark.parametrize("how", [404, 401, 500, LegEnd.NOT_SENT])
-def test_a_strangers_delete_ends_nothing_unless_the_server_did_it(how: int | LegEnd) -> None:
-    """(a) Its 404 says that the session is not Bob's, not that it is gone (R25, R32)."""
-    play = opened()
-    running, leg = open_call(play)
-    bob = play.delete(who=BOB)
-    if isinstance(how, int):
-        play.refuse(play.leg("DELETE"), how)
-    else:
-        play.end(play.leg("DELETE"), how)
-
-    assert bob.status == (how if isinstance(how, int) else 404)
-    play.send(leg, event(result(leg.id)))
-    assert running.answer == result(5)
-    assert play.session.state is SessionState.LIVE
 
 
 def test_a_stream_that_broke_with_nobody_there_waits_and_runs_with_the_token_of_the_return() -> None:
@@ -136,26 +88,6 @@ def test_a_refusal_within_the_first_moments_has_a_status_line(status: int) -> No
 
     assert bob.status == status
     assert http.find(bob.headers, b"www-authenticate") == b"Bearer"
-
-
-@pytest.mark.parametrize("status", [401, 403, 404, None])
-def test_a_refusal_that_comes_late_ends_a_stream_that_has_told_nothing(status: int | None) -> None:
-    """(e), (f) A serial server answers behind the long call (R32)."""
-    play = opened()
-    exchange, leg = away(play)
-    bob = play.get(exchange.last_id, who=BOB)
-    play.advance(1.6)
-    play.send(leg, event(progress(leg.token, 3)))
-    assert (bob.status, bob.messages) == (200, [])
-
-    if status is None:
-        play.advance(10)
-    else:
-        play.refuse(play.leg("ping"), status)
-
-    assert bob.messages == []
-    assert not bob.is_open
-    assert [one["params"]["progress"] for one in play.get(exchange.last_id).messages] == [2, 3]
 
 
 def test_an_acceptance_that_comes_late_gives_what_was_withheld() -> None:

@@ -7,10 +7,9 @@ import pytest
 from epochgate.core import cursor as cursors
 from epochgate.core import journal
 from epochgate.core.cursor import Blocks
-from tests.core.messages import Json, event, initialize, initialize_answer, log, progress, result
+from tests.core.messages import event, initialize, initialize_answer, log, progress, result
 from tests.core.playbook import JSON, Play, opened
-from tests.core.scenes import cursor, give, listening, open_call, running, say, steps, texts
-from tests.core.sides import Exchange, Upstream
+from tests.core.scenes import cursor, give, open_call, running, steps
 
 # --- R10: priming -----------------------------------------------------------------------------------
 
@@ -129,76 +128,7 @@ def test_a_cursor_is_followed_through_every_restart() -> None:
 # --- R12: standalone streams ------------------------------------------------------------------------
 
 
-def break_a_call(play: Play, session_id: bytes) -> Upstream:
-    """A call breaks and is run again in a new session; the standalone stream there."""
-    exchange, leg = open_call(play, id=session_id.decode())
-    play.cut(leg)
-    play.heal(session_id)
-    again = play.leg("tools/call")
-    play.answer(again, result(again.id))
-    assert "result" in exchange.answer
-    stream = play.sent("GET")[-1]
-    assert stream.session_id == session_id
-    play.open(stream)
-    return stream
-
-
-@pytest.mark.parametrize("has_cursor", [True, False])
-def test_what_two_old_generations_journalled_comes_before_what_is_new(has_cursor: bool) -> None:
-    """The trace, twice: notifications journalled while away, a heal, a return (R12)."""
-    play, first, leg = listening()
-    say(play, leg, "a")
-    play.leave(first)
-    say(play, leg, "b")
-    leg = break_a_call(play, b"up-2")
-    say(play, leg, "c")
-    leg = break_a_call(play, b"up-3")
-    say(play, leg, "d")
-
-    second = play.get(first.last_id if has_cursor else None)
-    say(play, leg, "e")
-
-    assert [word for word in texts(second) if len(word) == 1] == ["b", "c", "d", "e"]
-
-
 # --- R13: expiry ------------------------------------------------------------------------------------
-
-
-def expired(**settings: Json) -> tuple[Play, Exchange, Upstream]:
-    """A call whose client stayed away longer than it is held."""
-    play, exchange, leg = running(2, hold_s=30.0, **settings)
-    play.leave(exchange)
-    play.advance(31)
-    return play, exchange, leg
-
-
-def test_a_tombstone_answers_as_often_as_it_is_asked() -> None:
-    """Half-delivered is not delivered; for as long as the session lives (R13)."""
-    play, exchange, _ = expired()
-    again = exchange
-
-    for _ in range(3):
-        again = play.get(exchange.last_id)
-        assert again.status == 200
-        assert again.answer["id"] == 5
-        assert again.answer["error"]["code"] == -32050
-        play.advance(1_000)
-
-    assert play.get(again.last_id).status == 405
-    assert play.runs == 1
-
-
-def test_tombstones_have_a_limit_and_the_oldest_go_first() -> None:
-    """What is no longer known is refused, and counted (R13)."""
-    play, oldest, _ = expired(max_tombstones=2)
-    later = [open_call(play, id=id)[0] for id in (6, 7)]
-    for exchange in later:
-        play.leave(exchange)
-        play.advance(31)
-
-    assert play.get(later[1].last_id).answer["id"] == 7
-    assert play.get(oldest.last_id).status == 400
-    assert play.counted == ["unknown_cursors"]
 
 
 # --- R14: the end of a stream -----------------------------------------------------------------------

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from epochgate.core.commands import AbortAnswer, SendUpstream, Write
+from epochgate.core.commands import AbortAnswer, Write
 from epochgate.core.events import Fenced, Persisted
-from epochgate.core.records import CancelRecord, ReissueRecord, SessionRecord
+from epochgate.core.records import CancelRecord, SessionRecord
 from tests.core.messages import ask, cancel, event, progress, request, result
 from tests.core.playbook import Play, opened
-from tests.core.scenes import broken, open_call, resume
+from tests.core.scenes import open_call
 from tests.core.sides import Exchange, Upstream
 
 
@@ -107,24 +107,6 @@ def fenced() -> tuple[Play, Exchange, Upstream]:
     return play, exchange, leg
 
 
-def test_an_owner_that_lost_the_counter_sends_no_second_run() -> None:
-    """The second trace: it decided, another took over, and both would post (R17)."""
-    play = opened()
-    exchange, leg = open_call(play)
-    play.cut(leg)
-    play.is_persisting = False
-    play.heal()
-    play.feed(Persisted(play.persists.pop().token))
-    (persist,) = play.persists
-    assert isinstance(persist.record, ReissueRecord)
-
-    play.feed(Fenced(play.persists.pop().token))
-    play.advance(60)
-
-    assert play.runs == 1
-    assert exchange.is_aborted
-
-
 def test_a_fenced_owner_drops_its_legs_and_cuts_its_clients() -> None:
     """They come back, to the owner; an end would look like that of the stream (R17)."""
     play, exchange, leg = fenced()
@@ -134,35 +116,6 @@ def test_a_fenced_owner_drops_its_legs_and_cuts_its_clients() -> None:
     assert play.exchanges[exchange.number + 1].is_aborted
     assert not play.facts(Write)
     assert len(play.facts(AbortAnswer)) == 2
-
-
-def test_a_fenced_owner_says_nothing_more_to_anybody() -> None:
-    """Neither a ping nor an answer, a replay or a second run (R17)."""
-    play, exchange, _ = fenced()
-    play.steps.clear()
-
-    resumed = play.get(exchange.last_id)
-    answered = play.post(result(0))
-    play.advance(600)
-
-    assert not play.facts(SendUpstream)
-    assert resumed.messages == []
-    assert not resumed.is_open
-    assert not answered.is_open
-
-
-def test_a_taker_whose_resume_meets_409_tries_again() -> None:
-    """The server has not seen yet that the first owner let go of the stream (R17, R23)."""
-    play, exchange = broken()
-    post = play.sent("tools/call")[0]
-    for _ in range(4):
-        play.refuse(play.leg("GET"), 409)
-        play.advance(1)
-
-    resume(play, (result(post.id, epoch=7), 5))
-
-    assert exchange.answer["id"] == 5
-    assert play.runs == 1
 
 
 def test_drift_that_is_not_recorded_is_not_restored_into() -> None:

@@ -7,7 +7,7 @@ import pytest
 from epochgate.core.commands import Drifted
 from epochgate.core.events import LegEnd
 from epochgate.core.policy import Stamps
-from tests.core.messages import Json, ask, event, log, progress, request, result, retry
+from tests.core.messages import Json, ask, event, log, progress, request, result
 from tests.core.playbook import JSON, MARK, Play, opened
 from tests.core.scenes import broken, call, drift, open_call, resume
 from tests.core.sides import Exchange, Upstream
@@ -130,24 +130,6 @@ def test_a_clean_end_of_a_server_without_epochs_is_never_rejoined() -> None:
     assert play.reasons == ["no_epoch_captured"]
     assert exchange.answer["result"]["run"] == 2
     assert exchange.answer["result"]["_meta"][MARK]["reissued"] is True
-
-
-def test_a_server_that_asks_for_a_minute_gets_it() -> None:
-    """`retry: 60000` is longer than the grace: the client's leg is held, nothing is run again (R4)."""
-    play = opened(poll_grace_s=30.0)
-    exchange, post = call(play)
-    play.send(post, event(progress(post.token, 1), 1), retry(60_000))
-    play.end(post, LegEnd.CLEAN)
-    play.advance(59.9)
-    assert exchange.is_open
-    assert not play.has_leg("GET")
-    play.advance(0.2)
-
-    resume(play, (result(post.id), 2))
-
-    assert exchange.answer["id"] == 5
-    assert play.runs == 1
-    assert not play.reasons
 
 
 # --- R5: notices ------------------------------------------------------------------------------------

@@ -42,20 +42,6 @@ def test_a_cancel_of_a_call_that_never_broke_goes_to_its_own_session() -> None:
     assert carried.json["params"]["requestId"] == one.id
 
 
-def test_the_answer_to_a_question_whose_call_has_ended_goes_no_further() -> None:
-    """Void: nobody waits for it (R18)."""
-    play = opened()
-    exchange, leg = asking(play)
-    play.send(leg, event(result(leg.id)))
-    assert exchange.answer["id"] == 5
-
-    reply = play.post(result(0, {"action": "accept"}))
-
-    assert reply.status == 202
-    assert not play.sent("answer")
-    assert play.dropped == ["stale_answer"]
-
-
 def test_a_call_that_asked_goes_on_beside_the_second_run_of_another() -> None:
     """The trace: the leg of another call is reset while this one waits for the user (R18)."""
     play = opened()
@@ -78,21 +64,6 @@ def test_a_call_that_asked_goes_on_beside_the_second_run_of_another() -> None:
 
 
 # --- R19: ids of the server's requests --------------------------------------------------------------
-
-
-def test_ids_asked_twice_on_one_call_prove_another_session_too() -> None:
-    """The session was made anew under the one connection that there is (R19)."""
-    play = opened()
-    exchange, leg = asking(play)
-
-    play.send(leg, event(ask(0)))
-
-    assert play.reasons == ["request_id_reset"]
-    assert [one.get("method") for one in exchange.messages].count("elicitation/create") == 1
-    play.heal()
-    again = play.leg("tools/call")
-    play.answer(again, result(again.id))
-    assert exchange.answer["id"] == 5
 
 
 # --- R20: what is known of the tools ----------------------------------------------------------------
@@ -135,27 +106,6 @@ def test_a_404_on_a_resume_is_healed_whatever_is_done_with_one_on_a_call(setting
 
     assert exchange.answer["result"]["run"] == 2
     assert exchange.answer["result"]["_meta"][MARK]["reason"] == "session_gone"
-
-
-@pytest.mark.parametrize(
-    ("settings", "is_shown"),
-    [({}, True), ({"replay_tools": ("login",)}, False), ({"stateless_tools": frozenset({"login"})}, False)],
-)
-def test_a_tool_that_leaves_nothing_behind_is_no_reason_to_show_a_404(
-    settings: dict[str, Json], is_shown: bool
-) -> None:
-    """State is what a call left that is neither replayed nor said to leave none (R21)."""
-    play = opened(**settings)
-    learn_tools(play, {"name": "login"}, {"name": "look", "annotations": {"readOnlyHint": True}})
-    play.call("login", id=1)
-    play.answer(play.leg("tools/call"), result(play.leg("tools/call").id))
-    quiet(play)
-
-    exchange = play.call("look", id=2)
-    play.refuse(play.leg("tools/call"), 404)
-
-    assert exchange.status == (404 if is_shown else None)
-    assert play.has_leg("initialize") is not is_shown
 
 
 def test_a_server_that_annotates_nothing_is_healed() -> None:

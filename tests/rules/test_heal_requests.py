@@ -82,29 +82,6 @@ def test_a_cursor_during_a_heal_never_waits() -> None:
 # --- R26 --------------------------------------------------------------------------------------------
 
 
-def test_a_loss_of_generation_2_reported_after_3_is_live_joins_it() -> None:
-    """Never another heal: a loss names its generation (R26)."""
-    play = opened()
-    calls = []
-    for number in (1, 2):  # one call that stays unbroken in each generation, one that is cut
-        kept = open_call(play, id=number)
-        _, cut = open_call(play, id=number + 10)
-        play.cut(cut)
-        play.heal(b"up-%d" % (number + 1))
-        calls.append(kept)
-    (exchange, leg) = calls[1]
-    assert leg.session_id == b"up-2"
-    assert play.session.current.number == 3
-
-    play.cut(leg)
-
-    again = play.sent("tools/call")[-1]
-    assert again.session_id == b"up-3"
-    play.answer(again, result(again.id))
-    assert exchange.answer["id"] == 2
-    assert len(play.facts(HealBegun)) == 2
-
-
 def test_two_replicas_behind_one_address_cost_no_heal() -> None:
     """B04: 200, 404, 200, 404 would be a heal, and the state lost, for each call (R26)."""
     play = opened()
@@ -238,28 +215,6 @@ def test_a_heal_before_initialized_commits_right_after_the_comparison() -> None:
     play.post(notification("notifications/initialized"))
     (told,) = play.sent("notifications/initialized")
     assert told.session_id == b"up-2"
-
-
-def test_initialized_that_comes_while_the_commit_is_written_still_reaches_the_new_session() -> None:
-    """Between the comparison and the durable commit (R45)."""
-    play = opened(is_initialized=False)
-    quiet(play)
-    exchange = play.post(request("ping", id=2))
-    play.refuse(play.leg("ping"), 404)
-    play.is_persisting = False
-    leg = play.leg("initialize")
-    play.answer(leg, initialize_answer(leg.id), headers=(*JSON, UP_2))
-
-    told = play.post(notification("notifications/initialized"))
-    play.is_persisting = True
-    play.persist()
-    for one in play.sent("notifications/initialized"):
-        play.accept(one)
-
-    assert told.status == 202
-    assert [one.session_id for one in play.sent("notifications/initialized")] == [b"up-2"]
-    answered(play, "ping", {})
-    assert exchange.json["id"] == 2
 
 
 def test_initialized_that_arrives_while_the_heal_waits_for_its_answer_is_sent_by_the_heal() -> None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
-from epochgate.core.events import LegEnd
 from tests.core.messages import Json, event, log, progress
 from tests.core.playbook import Play, opened
 from tests.core.scenes import call
@@ -46,24 +43,6 @@ def test_a_large_answer_passes_as_it_comes_and_has_the_clients_id() -> None:
     assert exchange.answer == {"result": {"text": TEXT}, "jsonrpc": "2.0", "id": 5}
     assert not exchange.is_open
     assert not play.reasons
-
-
-@pytest.mark.parametrize("how", [LegEnd.BROKEN, LegEnd.CLEAN])
-@pytest.mark.parametrize("left", [2, 40, 4_000])
-def test_what_broke_inside_a_large_event_never_looks_whole(how: LegEnd, left: int) -> None:
-    """The trace: the client holds half an event, and any end or event behind it would dispatch it (R9)."""
-    play, exchange, leg = streaming()
-    cursor = exchange.last_id
-    pour(play, leg, id_last(leg)[:-left])
-    play.end(leg, how)
-
-    assert exchange.is_aborted
-    assert exchange.answers == []
-    back = play.get(cursor)
-
-    assert back.status == 200
-    assert (back.answer["id"], back.answer["error"]["code"]) == (5, -32050)
-    assert play.runs == 1
 
 
 def test_nothing_of_a_large_event_is_passed_on_after_a_break() -> None:

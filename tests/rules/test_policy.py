@@ -6,11 +6,9 @@ import pytest
 
 from epochgate.core.commands import Reissued
 from epochgate.core.policy import Reissue, Stamps
-from tests.core.messages import Json, ask, cancel, error, event, notification, progress, request, result
+from tests.core.messages import Json, ask, cancel, event, notification, progress, request, result
 from tests.core.playbook import Play, opened, quiet
-from tests.core.scenes import broken, learn_tools, listening, lost, open_call, resume
-
-DESTRUCTIVE = {"name": "work", "annotations": {"destructiveHint": True}}
+from tests.core.scenes import broken, learn_tools, lost, open_call, resume
 
 
 def listed(play: Play, *tools: Json) -> None:
@@ -19,20 +17,6 @@ def listed(play: Play, *tools: Json) -> None:
 
 
 # --- R28 --------------------------------------------------------------------------------------------
-
-
-def test_a_call_that_asked_on_the_standalone_stream_is_not_run_again_either() -> None:
-    """(a) TypeScript servers put questions there: any call of the session may have asked (R28)."""
-    play, _, stand = listening(reissue=Reissue.ALWAYS)
-    exchange, leg = open_call(play)
-    play.send(stand, event(ask(0)))
-    play.post(result(0, {"action": "accept"}))
-    play.accept(play.leg("answer"))
-    play.cut(leg)
-
-    assert exchange.answer["error"]["code"] == -32050
-    assert play.runs == 1
-    assert [(one.outcome, one.reason) for one in play.facts(Reissued)] == [("withheld", "question_answered")]
 
 
 def test_answers_given_as_a_batch_are_answers_all_the_same() -> None:
@@ -171,19 +155,6 @@ def test_a_cancelled_stream_that_the_server_never_ends_is_over_after_five_second
 # --- R30 --------------------------------------------------------------------------------------------
 
 
-def test_one_stray_response_on_a_healthy_leg_costs_a_destructive_call_nothing() -> None:
-    """It is dropped, and nothing is restarted (R30)."""
-    play = opened()
-    listed(play, DESTRUCTIVE)
-    exchange, leg = open_call(play)
-    play.send(leg, event(result(4711)), event(progress("nobody", 1)))
-    play.send(leg, event(result(leg.id, {"done": True})))
-
-    assert exchange.answer["result"] == {"done": True}
-    assert play.dropped == ["foreign", "foreign"]
-    assert not play.reasons
-
-
 @pytest.mark.parametrize("stray", [result(4711, epoch=7), progress("nobody", 1, 7)])
 def test_the_same_stray_on_a_resumed_leg_is_a_restart(stray: Json) -> None:
     """There it proves that the stream is another one (R30)."""
@@ -192,18 +163,6 @@ def test_the_same_stray_on_a_resumed_leg_is_a_restart(stray: Json) -> None:
     resume(play, (stray, 5))
 
     assert play.reasons == ["foreign_message"]
-
-
-def test_an_error_without_id_on_a_resumed_leg_is_dropped_and_answers_nothing() -> None:
-    """On a leg that never broke it is relayed (R30)."""
-    play, exchange = broken()
-    post = play.sent("tools/call")[0]
-    before = len(exchange.messages)
-
-    resume(play, (error(None), 5), (result(post.id, epoch=7), 6))
-
-    assert play.dropped == ["unproven"]
-    assert exchange.messages[before:] == [result(5, epoch=7)]
 
 
 def test_progress_of_a_task_comes_on_any_stream_of_its_session_after_its_answer() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from epochgate.core.events import LegEnd
 from epochgate.core.states import SessionState
-from tests.core.messages import Json, ask, error, event, progress, request, result
+from tests.core.messages import Json, ask, error, event, progress, result
 from tests.core.playbook import Play, opened, quiet
 from tests.core.scenes import running
 from tests.core.sides import Exchange, Upstream
@@ -160,31 +160,6 @@ def test_no_record_holds_the_arguments_of_a_prelude_behind_its_call() -> None:
 
 
 # --- R41 --------------------------------------------------------------------------------------------
-
-
-def test_the_unanswered_members_go_up_again_as_one_batch_behind_the_errors_of_the_withheld() -> None:
-    """One verdict for the stream, the policy for each member (R41)."""
-    play = opened(never_reissue=frozenset({"pay"}))
-    members = [
-        request("tools/call", {"name": "pay"}, id=1),
-        request("tools/list", id=2),
-        request("prompts/list", id=3),
-        request("ping", id=4),
-    ]
-    exchange = play.post(members)
-    leg = play.leg("batch")
-    play.open(leg)
-    play.send(leg, event(result(leg.json[3]["id"], {"n": 4})))
-    play.cut(leg)
-    play.heal()
-
-    again = play.leg("batch")
-    assert [one["method"] for one in again.json] == ["tools/list", "prompts/list"]
-    assert [one["id"] for one in exchange.answers] == [4, 1]
-    assert exchange.answers[1]["error"]["code"] == -32050
-    play.answer(again, [result(one["id"]) for one in again.json])
-    assert sorted(one["id"] for one in exchange.answers) == [1, 2, 3, 4]
-    assert play.reasons == ["no_epoch_captured"]
 
 
 @pytest.mark.parametrize("at", [0, 1])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from epochgate.core.events import LegEnd
 from tests.core.messages import ask, event, progress, result
 from tests.core.playbook import Play, opened
 from tests.core.scenes import broken, open_call, resume
@@ -115,25 +114,6 @@ def test_without_epochs_a_silent_server_is_asked_each_minute_and_given_up_at_the
 
 
 # --- R23: refusals that pass, and resumes that bring nothing ----------------------------------------
-
-
-def test_only_resumes_in_a_row_without_a_message_are_counted() -> None:
-    """One that brought a message is not the first of three (R23)."""
-    play, exchange = broken()
-    post = play.sent("tools/call")[0]
-    first = resume(play, (progress(post.token, 4, 7), 5))
-    play.cut(first)
-    for _ in range(2):
-        empty = play.leg("GET")
-        play.open(empty)
-        play.end(empty, LegEnd.CLEAN)
-        play.advance(1)
-    assert not play.reasons
-
-    resume(play, (result(post.id, epoch=7), 6))
-
-    assert exchange.answer["id"] == 5
-    assert play.runs == 1
 
 
 def test_a_server_that_is_restarted_in_the_meantime_is_waited_for() -> None:

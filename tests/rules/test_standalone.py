@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.core.messages import initialize_answer, request, result
 from tests.core.playbook import JSON, Play, opened, quiet
-from tests.core.scenes import UP_2, listening, open_call, say, texts
+from tests.core.scenes import UP_2, listening, say, texts
 from tests.core.sides import Exchange
 
 
@@ -30,28 +28,6 @@ def test_a_get_whose_session_cannot_be_had_again_ends() -> None:
 
     assert (exchange.status, exchange.is_open, exchange.is_aborted) == (200, False, False)
     assert play.get().status == 404
-
-
-@pytest.mark.parametrize("status", [200, 404])
-def test_a_get_that_a_heal_overtook_goes_on_in_the_new_session(status: int) -> None:
-    """The old session answers it after the commit (R12, R26)."""
-    play = opened()
-    exchange = play.get()
-    old = play.leg("GET")
-    _, call = open_call(play)
-    play.cut(call)
-    play.heal()
-    again = play.leg("tools/call")
-    play.answer(again, result(again.id))
-
-    if status == 200:
-        play.open(old)
-    else:
-        play.refuse(old, status)
-
-    assert exchange.status == 200
-    assert not old.is_open
-    assert told(play, exchange) == ["a"]
 
 
 def test_a_stream_that_is_answered_before_the_commit_is_that_of_the_new_session() -> None:

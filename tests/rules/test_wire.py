@@ -5,11 +5,8 @@ from __future__ import annotations
 import pytest
 
 from epochgate.core import http
-from epochgate.core.events import LegEnd
 from epochgate.core.states import SessionState
 from tests.core.messages import (
-    Json,
-    error,
     event,
     initialize,
     initialize_answer,
@@ -19,7 +16,7 @@ from tests.core.messages import (
     result,
 )
 from tests.core.playbook import JSON, Play, opened, quiet
-from tests.core.scenes import broken, listening, lost, open_call, say, texts
+from tests.core.scenes import broken, listening, lost, open_call, say
 
 GONE = b'{"error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}'
 
@@ -88,36 +85,7 @@ def test_each_status_of_a_resume() -> None:
     assert not stone.is_open
 
 
-def test_at_the_end_of_a_call_a_client_whose_standalone_leg_is_gone_means_that_one() -> None:
-    """Kotlin ends its own GET when it resumes (W3)."""
-    play, listener, stand = listening()
-    exchange, leg = open_call(play)
-    play.send(leg, event(result(leg.id)))
-    assert play.get(exchange.last_id).status == 405
-    play.leave(listener)
-    back = play.get(exchange.last_id)
-    say(play, stand, "x")
-
-    assert back.status == 200
-    assert texts(back) == ["x"]
-
-
 # --- W4 ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("how", [400, 404, 409, 500, 502, 503, LegEnd.NOT_SENT, LegEnd.BROKEN, LegEnd.SILENT])
-@pytest.mark.parametrize("message", [notification("notifications/x"), result(99), error(99)])
-def test_what_owes_no_answer_is_202_whatever_the_server_says(message: Json, how: int | LegEnd) -> None:
-    """A 503 on a notification ends Python 1.30's session (W4)."""
-    play = opened()
-    exchange = play.post(message)
-    leg = play.leg()
-    if isinstance(how, int):
-        play.refuse(leg, how)
-    else:
-        play.end(leg, how)
-
-    assert (exchange.status, exchange.body) == (202, b"")
 
 
 def test_a_request_that_fails_in_a_session_is_200_with_an_error() -> None:

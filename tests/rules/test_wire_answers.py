@@ -5,63 +5,22 @@ from __future__ import annotations
 import pytest
 
 from epochgate.core import http
-from epochgate.core.commands import EndAnswer, Write
-from epochgate.core.events import DrainBegun, LegEnd
+from epochgate.core.events import LegEnd
 from tests.core.messages import (
     Json,
     event,
     initialize,
     initialize_answer,
     notification,
-    progress,
     request,
     result,
     retry,
 )
 from tests.core.playbook import ALICE, JSON, Play, opened, quiet
-from tests.core.scenes import broken, listening, lost, open_call
+from tests.core.scenes import broken, lost, open_call
 from tests.core.sides import Upstream
 
 # --- W7, W8 -----------------------------------------------------------------------------------------
-
-
-def test_the_answer_and_the_final_chunk_are_one_write_and_the_leg_is_drained() -> None:
-    """Python closes right after the answer, before the terminator (W7)."""
-    play = opened()
-    exchange, leg = open_call(play)
-    play.steps.clear()
-    play.send(leg, event(progress(leg.token, 2)), event(result(leg.id)))
-
-    written = [step for step in play.steps if isinstance(step, Write | EndAnswer)]
-    assert [type(step) for step in written] == [EndAnswer]
-    assert leg.was_drained
-    play.leave(exchange)  # whatever the client does: it is done
-    assert play.get(exchange.last_id).status == 405
-
-
-@pytest.mark.parametrize("how", ["drain", "withdrawn", "lost", "deleted"])
-def test_a_standalone_leg_always_ends_with_the_final_chunk(how: str) -> None:
-    """Python counts aborted GETs over a session's life (W8)."""
-    play, exchange, leg = listening()
-    match how:
-        case "drain":
-            play.feed(DrainBegun(play.now + 25))
-        case "withdrawn":
-            play.cut(leg)
-            play.advance(2)
-            play.refuse(play.leg("GET"), 405)
-        case "lost":
-            quiet(play)
-            play.cut(leg)
-            play.call()
-            play.refuse(play.leg("tools/call"), 404)
-            made = play.leg("initialize")
-            play.answer(made, initialize_answer(made.id, capabilities={}), headers=JSON)
-        case _:
-            play.delete()
-            play.refuse(play.leg("DELETE"), 200)
-
-    assert (exchange.is_open, exchange.is_aborted) == (False, False)
 
 
 @pytest.mark.parametrize("how", [LegEnd.CLEAN, LegEnd.BROKEN])

@@ -205,7 +205,7 @@ def ended(session: Session, stream: Stream, end: LegEnd) -> None:
 
 
 def _goes_on(session: Session, stream: Stream, block: bytes) -> bool:
-    """Take the events that the end of the leg completed; whether the end is still to be judged."""
+    """Take the event that the end of the leg completed; whether the end is still to be judged."""
     if block:
         relaying.take_block(session, stream, block)
     return not stream.is_over and stream.up is not Up.VOID

@@ -66,8 +66,6 @@ def left(session: Session, exchange: int) -> None:
 def _abandon(session: Session, stream: Stream) -> None:
     """Nobody waits for a request that is to be sent, or sent again: it will not be."""
     session.move_stream(stream, UpInput.FAILED)
-    if session.standalone is stream:
-        session.standalone = None
     session.set_timer(Timer.RETAIN, stream.handle, session.policy.retain_s)
 
 
@@ -160,9 +158,7 @@ def error_stream(session: Session, exchange: int, missing: tuple[bytes, ...]) ->
 
 
 def keep_alive(session: Session, exchange: int) -> None:
-    stream = session.exchanges.get(exchange)
-    if stream is None:
-        return
+    stream = session.exchanges[exchange]
     idle = session.now - stream.last_write_at
     if stream.up is Up.OPAQUE:
         idle = 0.0  # a comment inside what is passed on would be part of it

@@ -73,8 +73,7 @@ def streamed(headers: Headers) -> Headers:
 def open_sse(session: Session, stream: Stream, headers: Headers, reason: bytes | None = None) -> None:
     """Begin the SSE answer of a stream whose upstream answered so, with a priming event (R10)."""
     headers = stream.client_head = streamed(headers)
-    if stream.exchange is None:
-        return
+    assert stream.exchange is not None  # whose client left before has no answer to begin
     stream.move_client(ClientInput.OPENED)
     open_answer(session, stream.exchange, headers, keepalive(stream.caller), reason)
     session.do(Write(stream.exchange, priming(session, stream)))

@@ -54,8 +54,6 @@ def stream_over(session: Session, stream: Stream) -> None:
 
 def end_if_over(session: Session, generation: Generation) -> None:
     """End an old upstream session when its last stream has ended (R26)."""
-    if not session.generations:
-        return
     if generation is session.current or generation.is_gone or generation.is_ended or generation.cancels_open:
         return
     if any(one.generation is generation and not one.is_over for one in session.streams.values()):
@@ -67,8 +65,7 @@ def end_if_over(session: Session, generation: Generation) -> None:
 def end_upstream(session: Session, generation: Generation, done: Done = nothing) -> None:
     """DELETE an upstream session that the proxy leaves behind."""
     head = session.last_head
-    if head is None:
-        return
+    assert head is not None  # of whoever opened the session, or came later
     headers = http.without(headers_of_own_post(head, generation), (b"content-type",))
     legs.ask(session, b"DELETE", head, headers, None, done, headers_within=session.policy.ping_s)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
-from epochgate.core import epoch, jsonrpc, sse
+from epochgate.core import epoch, jsonrpc, reissue, sse
 from epochgate.core.axes import Asked, Before, Claim, IdStep, Leg, Match, MessageEvidence, Size
 from epochgate.core.generation import Generation, Stamped
 from epochgate.core.jsonrpc import Body, Kind, Message
@@ -120,9 +120,7 @@ def note_answer(session: Session, stream: Stream, reading: Reading) -> None:
         return
     if owed.method == "tools/list":
         is_first = "cursor" not in owed.message.params()
-        result = (jsonrpc.read_object(reading.message.raw) or {}).get("result")
-        if result is not None:
-            session.tools.add_page(bytes(result), is_first)
+        reissue.read_tools_page(reading.message, session.tools, is_first)
     elif owed.method in _RESTORED:
         _note_restored(session, owed.message)
     if owed.message.tool is not None:
@@ -182,6 +180,8 @@ def _claim(stream: Stream, message: Message) -> tuple[Claim, Owed | None]:
             return Claim.PLAIN, None
         case Kind.INVALID:
             return Claim.UNREADABLE, None
+        case _:
+            assert_never(message.kind)
 
 
 def _claim_of_response(stream: Stream, message: Message) -> tuple[Claim, Owed | None]:

@@ -23,7 +23,7 @@ from epochgate.core import (
     standalone,
 )
 from epochgate.core.commands import Respond
-from epochgate.core.errors import LIMIT_REACHED, SESSION_NOT_RESTORED
+from epochgate.core.errors import LIMIT_REACHED
 from epochgate.core.events import GetArrived, PostArrived
 from epochgate.core.jsonrpc import Kind, Message
 from epochgate.core.records import OwedRecord
@@ -121,9 +121,6 @@ def _begin(session: Session, stream: Stream, *, is_waiting: bool) -> None:
             sending.send_post(session, stream)
         else:
             healing.release(session, stream)
-        return
-    if session.state not in (SessionState.HEALING, SessionState.PARKED):
-        delivery.fail(session, stream, SESSION_NOT_RESTORED, "session_lost")
         return
     restarting.wait(session, stream)
     if session.state is SessionState.PARKED:

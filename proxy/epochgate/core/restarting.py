@@ -7,7 +7,7 @@ stream-scope restart heals only to re-issue (R21).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, assert_never
 
 from epochgate.core import (
     bodies,
@@ -126,8 +126,6 @@ def refused(session: Session, stream: Stream, ruling: Ruling) -> None:
 
 def attend(session: Session, stream: Stream) -> None:
     """Take care of a void stream: fail it, wait for its client, queue on a heal, or begin one."""
-    if stream.up is not Up.VOID:
-        return
     if stream.exchange is None and stream.client is not ClientHalf.AWAY:  # nobody can come back for it
         delivery.fail(session, stream, OUTCOME_UNKNOWN, reissuing.reason_of(stream))
         ending.stream_over(session, stream)
@@ -184,9 +182,9 @@ def wait(session: Session, stream: Stream) -> None:
 
 def wait_expired(session: Session, stream: Stream) -> None:
     """The session could not be re-established in time."""
-    if stream.up in (Up.VOID, Up.WAITING):
-        delivery.fail(session, stream, SESSION_NOT_RESTORED, "heal_deadline")
-        ending.stream_over(session, stream)
+    assert stream.up in (Up.VOID, Up.WAITING)
+    delivery.fail(session, stream, SESSION_NOT_RESTORED, "heal_deadline")
+    ending.stream_over(session, stream)
     healing.park_if_unwanted(session)
 
 
@@ -288,6 +286,8 @@ def should_surface(session: Session, generation: Generation) -> bool:
             return False
         case SessionLoss.AUTO:
             return generation.has_state
+        case _:
+            assert_never(session.policy.session_loss)
 
 
 def surface(session: Session, stream: Stream) -> None:

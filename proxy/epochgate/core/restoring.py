@@ -119,8 +119,7 @@ def restore_into_current(session: Session) -> None:
     """Level and subscriptions go into a session that the server re-created by itself (R1). One that says
     that it is not initialised is of no use: it is healed."""
     head, generation = session.last_head, session.current
-    if head is None:
-        return
+    assert head is not None
 
     def restored(outcome: Outcome) -> None:
         if generation is session.current and _UNINITIALIZED.search(outcome.body) is not None:

@@ -67,17 +67,14 @@ def resume_with_caller(session: Session, stream: Stream) -> None:
 
 def retry_due(session: Session, stream: Stream) -> None:
     """The back-off, or the wait that a server asked for before a poll, is over."""
-    match stream.up:
-        case Up.SENT:
-            send_post(session, stream)
-        case Up.RETRY:
-            send_resume(session, stream)
-        case Up.POLL:
-            session.move_stream(stream, UpInput.POLL_DUE)
-            stream.failing_since = None
-            send_resume(session, stream)
-        case _:
-            pass
+    if stream.up is Up.SENT:
+        send_post(session, stream)
+        return
+    if stream.up is Up.POLL:
+        session.move_stream(stream, UpInput.POLL_DUE)
+        stream.failing_since = None
+    assert stream.up is Up.RETRY
+    send_resume(session, stream)
 
 
 def again_later(session: Session, stream: Stream, least_s: float = 0.0) -> None:

@@ -4,14 +4,15 @@
 modules that own it: `opening` (the client's `initialize`), `intake` and `forwarding` (its POSTs),
 `resuming` and `standalone` (its GETs), `ending` (its DELETE), `clientleg` and `delivery` (what it is
 written), `sending`, `answers` and `breaks` (upstream legs), `relaying` (messages), `restarting`,
-`reissuing`, `healing` and `restoring` (what follows from a verdict), `legs` and `firing` (whose leg or
-timer it is). They share the state that stands here and add steps by `Session.do`.
+`reissuing`, `healing`, `restoring` (what follows), `legs` and `firing` (whose leg or timer it is). They
+share the state that stands here and add steps by `Session.do`.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from typing import assert_never
 
 from epochgate.core import clientleg, ending, firing, intake, legs, opening
 from epochgate.core.commands import Forget, Persist, Step
@@ -207,8 +208,8 @@ class Session:
                 clientleg.drained(self, exchange)
             case Persisted(token):
                 self._durable.pop(token, _nothing)()
-            case Fenced(token):
-                self._durable.pop(token, None)
+            case Fenced():
+                self._durable.clear()  # nothing comes of what is durable still
                 ending.lose_ownership(self)
             case DeadlineReached():
                 firing.fire_due(self)
@@ -218,6 +219,8 @@ class Session:
                 clientleg.begin_drain(self, until)
             case Adopted():
                 pass  # what is to be done was found out before it had a driver
+            case _:
+                assert_never(event)
         return self._take_steps()
 
     def read(self, leg: int, data: bytes, now: float) -> list[Step]:

@@ -38,8 +38,6 @@ def watch(session: Session, stream: Stream) -> None:
 
 def due(session: Session, stream: Stream) -> None:
     """Look whether the stream was quiet, and probe it if so."""
-    if stream.is_over:
-        return
     idle = session.now - stream.last_read_at
     left = session.policy.silence_s - idle
     if idle >= session.policy.max_silence_s and not stream.is_leg_paused and stream.up in _SILENT:

@@ -54,11 +54,10 @@ def open_for(session: Session, exchange: int, head: RequestHead) -> None:
 
 def replace_waiting(session: Session, stream: Stream, exchange: int, head: RequestHead) -> None:
     """A second GET before the server answered the first: the newer one waits for it (R35)."""
-    if stream.exchange is not None:
-        headers = (*delivery.TEXT_HEADERS, (b"Retry-After", b"5"))
-        older = delivery.release(session, stream)
-        text = b"a newer request took this one's place"
-        delivery.respond_whole(session, older, 409, headers, text)
+    headers = (*delivery.TEXT_HEADERS, (b"Retry-After", b"5"))
+    older = delivery.release(session, stream)
+    text = b"a newer request took this one's place"
+    delivery.respond_whole(session, older, 409, headers, text)
     stream.caller = head
     stream.exchange = exchange
     session.exchanges[exchange] = stream
