@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 from epochgate.core import (
     clientleg,
     legs,
+    restarting,
     silence,
 )
-from epochgate.core.states import Up, UpInput
+from epochgate.core.states import ClientHalf, Up, UpInput
 from epochgate.core.stream import Stream
 from epochgate.core.timers import Timer
 from epochgate.core.upward import back_off, body_of, head_of_post, headers_of_get, headers_of_post
+from epochgate.core.verdict import OUTSIDE
 
 if TYPE_CHECKING:
     from epochgate.core.session import Session
@@ -34,6 +36,10 @@ def send_post(session: Session, stream: Stream) -> None:
     if not stream.open_owed:
         clientleg.cancel_due(session, stream)
         return
+    if _is_again_for_nobody(session, stream):
+        stream.is_not_run = True
+        restarting.restart(session, stream, OUTSIDE["upstream_lost"], [])
+        return
     head = head_of_post(session, stream)
     headers = headers_of_post(head, stream.generation)
     if stream.failing_since is None:
@@ -43,6 +49,11 @@ def send_post(session: Session, stream: Stream) -> None:
     stream.last_read_at = session.now
     stream.leg = legs.send(session, stream, b"POST", head, headers, body_of(stream))
     silence.watch(session, stream)
+
+
+def _is_again_for_nobody(session: Session, stream: Stream) -> bool:
+    """Whether a second run has not begun, and its client has left meanwhile: it waits for the return."""
+    return stream.reissues > 0 and stream.client is ClientHalf.AWAY and not session.policy.reissue_when_away
 
 
 def send_resume(session: Session, stream: Stream) -> None:
