@@ -43,6 +43,8 @@ def _streams(world: World, host: Host, session: Session) -> Iterator[Violation]:
 
 def _upstream_sessions(world: World, host: Host, session: Session) -> Iterator[Violation]:
     """Each upstream session is live, proven gone, or was DELETEd (R26)."""
+    if not session.generations:
+        return  # the answer to the client's own `initialize` broke: it has no session here (G6)
     is_live = session.state is not SessionState.ENDED or _ended_idle(world, host)
     live = {_current(session)} if is_live else set()
     live |= {one.generation.upstream_id.decode() for one in session.streams.values() if not one.is_over}
