@@ -150,6 +150,7 @@ def test_a_second_run_that_the_server_did_not_take_waits_for_a_client_that_left(
     assert play.runs == 2
 
     play.get(exchange.last_id)
+    play.heal(b"up-3")
     assert play.runs == 3
 
 
