@@ -172,3 +172,20 @@ def test_an_event_type_of_its_own_passes_until_the_leg_broke() -> None:
     play.send(resumed, b"id: 2\nevent: vendor\ndata: two\n\n")
 
     assert b"data: two" not in exchange.body
+
+
+def test_a_cursor_of_one_that_was_given_up_gets_all_of_what_followed_it() -> None:
+    """Written to a leg that was dead, and read by nobody (G5)."""
+    play, first, leg = listening(hold_s=30.0)
+    say(play, leg, "a")
+    play.leave(first)
+    play.advance(31)
+    play.get(first.last_id)
+    again = play.leg("GET")
+    play.open(again)
+    say(play, again, "b")
+
+    third = play.get(first.last_id)
+    say(play, again, "c")
+
+    assert texts(third) == ["b", "c"]

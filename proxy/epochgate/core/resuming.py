@@ -250,7 +250,8 @@ def _is_answer(raw: bytes) -> bool:
 
 
 def _reopen_forgotten(session: Session, event: GetArrived) -> None:
-    """A cursor of a standalone stream that was given up: always 200, the gap counted (R13)."""
+    """A cursor of a standalone stream that was given up: always 200, the gap counted (R13). Of what
+    followed it this client has read nothing."""
     session.do(Counted("standalone_gaps"))
     held = session.standalone
     if held is None:
@@ -258,7 +259,10 @@ def _reopen_forgotten(session: Session, event: GetArrived) -> None:
     elif held.client is ClientHalf.UNBORN:
         standalone.replace_waiting(session, held, event.exchange, event.head)
     else:
-        standalone.take_over(session, event.exchange)
+        oldest = held
+        while oldest.predecessor is not None:
+            oldest = oldest.predecessor
+        standalone.attach(session, oldest, event.exchange, -1)
 
 
 def _refuse_finished(session: Session, event: GetArrived) -> None:
