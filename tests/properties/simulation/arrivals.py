@@ -26,7 +26,7 @@ def judge(world: World, client: Client, post: Post | None, seen: Seen) -> Iterat
     if seen.is_notice:
         for call in post.calls:
             call.latest = None
-    if _is_session_log(world, seen) or (seen.is_question and is_leaked(world, seen)):
+    if _is_session_log(world, seen) or is_leaked(world, seen):
         return
     for call in post.calls:
         if seen.origin is not None and seen.origin.key == call.key:
@@ -44,10 +44,12 @@ def _is_session_log(world: World, seen: Seen) -> bool:
 
 def is_leaked(world: World, seen: Seen) -> bool:
     """R6 on a resumed leg: what the server replays of its other streams there is the session's, if it
-    carries no stamp and states the epoch."""
+    carries no stamp and states the epoch. So it is with ids that name an older stream as well, whose
+    events state the present epoch when they are sent."""
     traits = world.server.traits
+    is_leaky = traits.leaks != "no" or (traits.reuses_ids and traits.buffer_survives)
     is_unstamped = not (seen.is_response or seen.is_progress)
-    if traits.leaks == "no" or traits.epoch not in STATED or seen.origin is None:
+    if not is_leaky or traits.epoch not in STATED or seen.origin is None:
         return False
     return is_unstamped and any(
         arrival.connection.is_resumed for arrival in world.log.arrivals.get(seen.origin.serial, ())

@@ -43,6 +43,7 @@ class Connection:
         self.wire = Wire(clock, rng, self, self.disconnected)
         self.trespass = trespass
         self.opens: str | None = None  # the id of the session that this answer tells
+        self.is_clients_own = False  # its request is the client's own `initialize`
         self.head_epoch: int | None = None
         self.is_resumed = False
         self.is_poll_announced = False
@@ -106,6 +107,8 @@ class Connection:
     def _note_session(self) -> None:
         if self.opens is not None:
             self.trespass.sessions.append(self.opens)
+            if self.is_clients_own:
+                self.trespass.own.add(self.opens)
 
     def _count(self, data: bytes) -> None:
         """Log the messages that are whole with these bytes."""

@@ -123,6 +123,7 @@ class Server:
             return
         if first.get("method") == "initialize":
             connection.trespass.accepted.add(token)
+            connection.is_clients_own = body in connection.trespass.asked_for
             self._initialize(first, session_id, connection)
             return
         session = None if session_id is None else self._look_up(session_id)

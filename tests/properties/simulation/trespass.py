@@ -25,6 +25,7 @@ class Trespass:
     def __init__(self) -> None:
         self.accepted: set[str] = set()
         self.sessions: list[str] = []
+        self.own: set[str] = set()  # of these, what the client's own `initialize` requests began
         self.asked_for: set[bytes] = set()  # the client's own `initialize` requests
 
     def take(self, older: Trespass, session_id: str, token: str) -> None:
