@@ -9,6 +9,7 @@ import pytest
 
 from epochgate.core.commands import EndAnswer, Write
 from epochgate.core.events import ClientDrained, ClientLeft, ClientStalled, DrainBegun, LegAnswered, LegRead
+from epochgate.core.generation import MAX_TASKS
 from epochgate.core.policy import Stamps
 from tests.core.messages import (
     Json,
@@ -376,3 +377,29 @@ def test_a_listener_that_the_server_has_not_answered_ends_as_any_other(has_left:
 
     assert exchange.status == (None if has_left else 200)
     assert not exchange.is_open or has_left
+
+
+@pytest.mark.parametrize("is_known", [False, True])
+def test_an_oversized_answer_to_initialize_waits_for_a_slow_client(is_known: bool) -> None:
+    play = opened(max_event_bytes=1_000) if is_known else Play(opened(max_event_bytes=1_000).policy)
+    exchange = play.post(initialize(id="big"))
+    leg = play.leg("initialize")
+    play.feed(LegAnswered(leg.number, 200, JSON))
+    play.feed(LegRead(leg.number, b'{"x":"' + b"y" * 2_000))
+
+    play.feed(ClientStalled(exchange.number))
+    assert leg.is_paused
+    play.feed(ClientDrained(exchange.number))
+    assert not leg.is_paused
+
+
+def test_tokens_of_tasks_are_kept_up_to_so_many() -> None:
+    """Progress of a task comes after its request was answered; it never ends by itself here (R30, G8)."""
+    play = opened()
+    for number in range(MAX_TASKS + 10):
+        play.call(id=number, token=number, task={})
+        leg = play.leg("tools/call")
+        play.answer(leg, result(leg.id))
+        play.advance(0)
+
+    assert len(play.session.current.tokens) <= MAX_TASKS + 1

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tests.core.messages import event, initialize_answer, log, request, result
+from tests.core.messages import event, log, request, result
 from tests.core.playbook import MARK, opened
-from tests.core.scenes import call, drift, listening, lost, texts
+from tests.core.scenes import call, drift, listening, texts
 
 
 def test_it_is_a_generation_of_its_own_under_the_same_id() -> None:
@@ -81,21 +81,3 @@ def test_without_a_listener_there_is_none_to_open() -> None:
     drift(play, 8)
 
     assert not play.has_leg("GET")
-
-
-def test_a_waiting_call_of_a_parked_session_goes_up_in_what_its_client_negotiated() -> None:
-    """A heal was refused; the client's own initialize is as good as one (R27)."""
-    play, exchange = lost()
-    play.refuse(play.leg("initialize"), 401)
-    again = play.post(request("initialize", {"protocolVersion": "2025-11-25"}, id="again"))
-    leg = play.leg("initialize")
-    play.answer(
-        leg,
-        initialize_answer(leg.id),
-        headers=((b"Content-Type", b"application/json"), (b"Mcp-Session-Id", b"up-1")),
-    )
-
-    assert again.answer["id"] == "again"
-    leg = play.leg("tools/call")
-    play.answer(leg, result(leg.id))
-    assert exchange.answer["id"] == 5

@@ -314,3 +314,17 @@ def test_what_the_server_is_still_asked_is_answered_before_the_session_is_forgot
     assert (second.status, notified.status) == (200, 202)
     play.advance(10)
     assert play.is_forgotten
+
+
+def test_the_end_of_a_session_that_was_given_up_but_not_lost_is_told_to_its_server() -> None:
+    """The client is done with it, and so is the server (R25)."""
+    play = opened()
+    _, leg = open_call(play)
+    play.cut(leg)
+    play.refuse(play.leg("initialize"), 200)
+    assert play.heals == [("stream_restart", "incompatible")]
+
+    exchange = play.delete()
+
+    assert exchange.status == 200
+    assert play.leg("DELETE").session_id == b"up-1"

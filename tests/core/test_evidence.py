@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from epochgate.core.policy import Stamps
-from tests.core.messages import Json, ask, error, event, log, progress, request, result
-from tests.core.playbook import Play, opened, quiet
+from tests.core.messages import Json, ask, error, event, initialize_answer, log, progress, request, result
+from tests.core.playbook import JSON, Play, opened, quiet
 from tests.core.scenes import (
     broken,
     call,
@@ -290,3 +290,53 @@ def test_a_stranger_sets_nothing_in_a_session() -> None:
     play.refuse(play.leg("logging/setLevel"), 401)
 
     assert play.session.log_level is None
+
+
+def test_a_batch_in_one_event_that_states_two_epochs_is_a_splice() -> None:
+    """Its members came from two sessions (R2, R8)."""
+    play = opened(epoch=7)
+    exchange = play.post([request("ping", id=1), request("ping", id=2)])
+    leg = play.leg("batch")
+    stamps = [one["id"] for one in leg.json]
+    play.open(leg)
+    play.send(leg, event([result(stamps[0], {}, 7), result(stamps[1], {}, 99)]))
+
+    assert exchange.answers == []
+    assert play.reasons == ["epoch_mismatch"]
+
+
+def restored(play: Play) -> list[tuple[str, Json]]:
+    """What a heal puts back."""
+    quiet(play)
+    play.call()
+    play.refuse(play.leg("tools/call"), 404)
+    leg = play.leg("initialize")
+    play.answer(leg, initialize_answer(leg.id), headers=(*JSON, (b"Mcp-Session-Id", b"up-2")))
+    play.accept(play.leg("notifications/initialized"))
+    found = []
+    while (leg := play.leg()).rpc not in ("tools/list", "tools/call"):
+        found.append((leg.rpc, leg.json["params"]))
+        play.answer(leg, result(leg.id, {}))
+    return found
+
+
+def test_level_and_subscriptions_are_put_back_by_a_heal() -> None:
+    """The last level, and what was not unsubscribed; what names nothing is the server's to refuse."""
+    play = opened()
+    asked: list[tuple[str, Json]] = [
+        ("logging/setLevel", {"level": "info"}),
+        ("logging/setLevel", {"level": 3}),
+        ("resources/subscribe", {"uri": "file:///a"}),
+        ("resources/subscribe", {"uri": "file:///b"}),
+        ("resources/subscribe", {"uri": 1}),
+        ("resources/unsubscribe", {"uri": "file:///a"}),
+        ("resources/unsubscribe", {}),
+    ]
+    for number, (method, params) in enumerate(asked):
+        play.post(request(method, params, id=number))
+        play.answer(play.leg(method), result(play.leg(method).id, {}))
+
+    assert restored(play) == [
+        ("logging/setLevel", {"level": "info"}),
+        ("resources/subscribe", {"uri": "file:///b"}),
+    ]

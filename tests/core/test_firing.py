@@ -6,7 +6,7 @@ from epochgate.core import http
 from epochgate.core.commands import Forget
 from epochgate.core.events import DrainBegun
 from epochgate.core.states import SessionState
-from tests.core.messages import cancel, event, progress, result
+from tests.core.messages import cancel, event, initialize, progress, result
 from tests.core.playbook import opened
 from tests.core.scenes import cursor, listening, lost, running
 
@@ -185,3 +185,16 @@ def test_timers_that_are_due_together_fire_in_one_event_in_the_order_of_their_ti
     assert not leg.is_open
     assert other.body.endswith(COMMENT)
     assert http.media_type(other.headers) == b"text/event-stream"
+
+
+def test_an_initialize_within_a_session_waits_for_its_server_as_long_as_any_request() -> None:
+    play = opened(max_silence_s=100.0)
+    exchange = play.post(initialize(id="again"))
+    leg = play.leg("initialize")
+
+    play.advance(99.9)
+    assert leg.is_open
+    play.advance(0.2)
+
+    assert not leg.is_open
+    assert exchange.answer["error"]["data"]["reason"] == "upstream_silent"

@@ -365,3 +365,31 @@ def test_an_answer_in_one_batch_with_a_request_goes_to_its_own_question() -> Non
     (listed,) = play.leg("batch").json
     play.answer(play.leg("batch"), [result(listed["id"], {"tools": []})])
     assert [one["id"] for one in exchange.answers] == [9]
+
+
+def test_a_strangers_cancel_in_a_batch_cancels_nothing() -> None:
+    """What it asks for goes up, and the owner's call goes on (R29, R32)."""
+    play = opened()
+    exchange, leg = call(play)
+    play.post([request("ping", id="s"), cancel(5)], who=b"mallory")
+    play.refuse(play.leg("batch"), 403)
+
+    play.advance(6)
+    play.send(leg, event(result(leg.id)))
+
+    assert exchange.answer["id"] == 5
+
+
+def test_a_cancel_under_a_new_token_that_names_nothing_goes_up_as_it_is() -> None:
+    """Which request it means is the server's to know (R29)."""
+    play = opened()
+    exchange, leg = open_call(play)
+
+    accepted = play.post(cancel("other"), who=b"alice-2")
+    up = play.leg("notifications/cancelled")
+    assert (up.json["params"]["requestId"], up.session_id) == ("other", b"up-1")
+    play.accept(up)
+    play.send(leg, event(result(leg.id)))
+
+    assert accepted.status == 202
+    assert exchange.answer["id"] == 5

@@ -76,3 +76,18 @@ def test_the_token_of_a_task_is_known_until_so_many_others_followed() -> None:
     assert b"1" in one.tokens
     assert b"%d" % MAX_TASKS in one.tokens
     assert len(one.tasks) == MAX_TASKS
+
+
+def test_it_is_wanted_until_its_server_was_told_all_there_is_to_tell() -> None:
+    """Its end, unless its server lost it, and each cancel before that (R26)."""
+    one = generation()
+    assert one.is_wanted
+
+    one.is_ended = True
+    assert not one.is_wanted
+    one.cancels_open = 1
+    assert one.is_wanted
+
+    gone = generation()
+    gone.is_gone = True
+    assert not gone.is_wanted

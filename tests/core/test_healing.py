@@ -12,6 +12,7 @@ from epochgate.core.states import SessionState
 from tests.core.messages import (
     Json,
     event,
+    initialize,
     initialize_answer,
     log,
     notification,
@@ -363,3 +364,70 @@ def test_a_listener_of_a_client_that_is_not_initialized_yet_follows_with_the_com
 
     assert play.leg("GET").session_id == b"up-2"
     assert exchange.is_open
+
+
+def parked(status: int = 401) -> Play:
+    play, exchange = lost()
+    play.leave(exchange)
+    play.refuse(play.leg("initialize"), status)
+    return play
+
+
+def test_a_session_whose_heals_are_refused_is_never_lost() -> None:
+    """401 and 403 park; beyond the budget nothing is tried, and its callers get errors (R27)."""
+    play = parked()
+    for number in range(2):
+        exchange = play.call(id=number)
+        play.leave(exchange)
+        play.refuse(play.leg("initialize"), 401)
+
+    exchange = play.call(id=9)
+    assert exchange.answer["error"]["data"]["reason"] == "unauthorized"
+    play.advance(61)
+    play.call(id=10)
+    play.heal()
+    assert play.session.state is SessionState.LIVE
+
+
+def test_a_heal_is_not_tried_again_while_a_delete_is_under_way() -> None:
+    """R25: from its arrival heals pause."""
+    play, _ = lost()
+    play.unreachable(play.leg("initialize"))
+    play.delete()
+    play.advance(5)
+
+    assert len(play.sent("initialize")) == 2  # the client's own, and the one before the DELETE
+
+
+def test_a_waiting_call_of_a_parked_session_goes_up_in_what_its_client_negotiated() -> None:
+    """A heal was refused; the client's own initialize is as good as one (R27)."""
+    play, exchange = lost()
+    play.refuse(play.leg("initialize"), 401)
+    again = play.post(request("initialize", {"protocolVersion": "2025-11-25"}, id="again"))
+    leg = play.leg("initialize")
+    play.answer(
+        leg,
+        initialize_answer(leg.id),
+        headers=((b"Content-Type", b"application/json"), (b"Mcp-Session-Id", b"up-1")),
+    )
+
+    assert again.answer["id"] == "again"
+    leg = play.leg("tools/call")
+    play.answer(leg, result(leg.id))
+    assert exchange.answer["id"] == 5
+
+
+def test_what_waited_for_a_heal_that_was_refused_goes_up_when_its_client_negotiates_anew() -> None:
+    """In order: what was lost, then what was never sent (R27)."""
+    play, exchange = lost()
+    waiting = play.call(id=6)
+    play.refuse(play.leg("initialize"), 401)
+    again = play.post(initialize(id="again"))
+    leg = play.leg("initialize")
+
+    play.answer(leg, initialize_answer(leg.id), headers=(*JSON, (b"Mcp-Session-Id", b"up-1")))
+    for leg in play.sent("tools/call")[-2:]:
+        play.answer(leg, result(leg.id))
+
+    assert again.answer["id"] == "again"
+    assert (exchange.answer["id"], waiting.answer["id"]) == (5, 6)

@@ -9,7 +9,6 @@ from epochgate.core.commands import SendUpstream
 from epochgate.core.events import Fenced
 from epochgate.core.states import SessionState
 from tests.core.messages import (
-    Json,
     ask,
     event,
     initialize,
@@ -19,7 +18,7 @@ from tests.core.messages import (
     request,
     result,
 )
-from tests.core.playbook import JSON, Play, opened, quiet
+from tests.core.playbook import JSON, Play, opened
 from tests.core.scenes import listening, lost, open_call, say
 from tests.core.sides import Exchange, Upstream
 
@@ -208,43 +207,6 @@ def test_a_call_whose_session_was_made_anew_while_its_record_was_written_goes_to
     play.answer(leg, result(leg.id, epoch=2))
     assert exchange.json["id"] == 5
     assert play.runs == 1
-
-
-def restored(play: Play) -> list[tuple[str, Json]]:
-    """What a heal puts back."""
-    quiet(play)
-    play.call()
-    play.refuse(play.leg("tools/call"), 404)
-    leg = play.leg("initialize")
-    play.answer(leg, initialize_answer(leg.id), headers=(*JSON, (b"Mcp-Session-Id", b"up-2")))
-    play.accept(play.leg("notifications/initialized"))
-    found = []
-    while (leg := play.leg()).rpc not in ("tools/list", "tools/call"):
-        found.append((leg.rpc, leg.json["params"]))
-        play.answer(leg, result(leg.id, {}))
-    return found
-
-
-def test_level_and_subscriptions_are_put_back_by_a_heal() -> None:
-    """The last level, and what was not unsubscribed; what names nothing is the server's to refuse."""
-    play = opened()
-    asked: list[tuple[str, Json]] = [
-        ("logging/setLevel", {"level": "info"}),
-        ("logging/setLevel", {"level": 3}),
-        ("resources/subscribe", {"uri": "file:///a"}),
-        ("resources/subscribe", {"uri": "file:///b"}),
-        ("resources/subscribe", {"uri": 1}),
-        ("resources/unsubscribe", {"uri": "file:///a"}),
-        ("resources/unsubscribe", {}),
-    ]
-    for number, (method, params) in enumerate(asked):
-        play.post(request(method, params, id=number))
-        play.answer(play.leg(method), result(play.leg(method).id, {}))
-
-    assert restored(play) == [
-        ("logging/setLevel", {"level": "info"}),
-        ("resources/subscribe", {"uri": "file:///b"}),
-    ]
 
 
 def test_a_cursor_is_of_no_use_to_a_client_that_takes_no_stream() -> None:

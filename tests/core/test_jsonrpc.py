@@ -224,3 +224,26 @@ def test_where_a_key_stands_twice_or_text_is_no_utf8_nothing_is_replaced(raw: by
     assert message.id in (b"1", b"2")
     assert not message.is_rewritable
     assert message.spans == {}
+
+
+@pytest.mark.parametrize(
+    ("raw", "is_response"),
+    [
+        (b'{"jsonrpc":"2.0","id":1,"result":{}}', True),
+        (b'{"jsonrpc":"2.0","id":1,"error":{"code":1}}', True),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping"}', False),
+        (b'{"jsonrpc":"2.0","method":"notifications/initialized"}', False),
+    ],
+)
+def test_results_and_errors_are_responses(raw: bytes, is_response: bool) -> None:
+    assert jsonrpc.read_message(raw).is_response is is_response
+
+
+def test_less_its_text_a_message_is_still_known_by_what_it_is() -> None:
+    raw = b'{"id":17,"method":"tools/call","params":{"name":"bump","task":{},"_meta":{"progressToken":"p"}}}'
+
+    rest = jsonrpc.without_text(jsonrpc.read_message(raw))
+
+    assert (rest.raw, rest.kind, rest.id, rest.method) == (b"", Kind.REQUEST, b"17", "tools/call")
+    assert (rest.token, rest.tool, rest.is_task) == (b'"p"', "bump", True)
+    assert not rest.is_rewritable

@@ -9,7 +9,7 @@ import pytest
 
 from epochgate.core import http
 from epochgate.core.commands import Persist
-from epochgate.core.events import LegAnswered, LegEnd, LegRead
+from epochgate.core.events import ClientStalled, LegAnswered, LegEnd, LegRead
 from epochgate.core.journal import Budget
 from epochgate.core.policy import Policy
 from epochgate.core.records import SessionRecord
@@ -21,9 +21,12 @@ from tests.core.messages import (
     initialize,
     initialize_answer,
     notification,
+    request,
+    result,
     retry,
 )
 from tests.core.playbook import JSON, SSE, Play, opened
+from tests.core.scenes import open_call
 
 BR = (b"Content-Encoding", b"br")
 
@@ -317,3 +320,29 @@ def test_the_generation_is_stated_in_the_answer_if_clients_are_to_check_it() -> 
 
         assert exchange.answer["result"]["_meta"] == {"session_epoch": 1}
         assert http.find(exchange.headers, b"mcp-session-epoch") == b"1"
+
+
+def test_a_client_that_leaves_its_initialize_beside_a_call_is_told_nothing_and_the_call_goes_on() -> None:
+    play = opened()
+    exchange, leg = open_call(play)
+    again = play.post(initialize(id="again"))
+    own = play.leg("initialize")
+
+    play.leave(again)
+    play.answer(own, initialize_answer(own.id), headers=(*JSON, (b"Mcp-Session-Id", b"up-1")))
+    play.send(leg, event(result(leg.id)))
+
+    assert again.status is None
+    assert exchange.answer["id"] == 5
+    assert play.session.current.number == 2
+
+
+def test_a_client_that_is_slow_when_all_that_it_asked_was_answered_slows_nothing() -> None:
+    play = opened()
+    _, leg = open_call(play)
+    done = play.post(request("ping", id="p"))
+    play.answer(play.leg("ping"), result(play.leg("ping").id, {}))
+
+    play.feed(ClientStalled(done.number))
+
+    assert not leg.is_paused

@@ -131,3 +131,14 @@ def test_progress_without_a_number_makes_all_of_the_next_run_uncomparable(params
 
 def test_of_a_request_that_asked_for_none_nothing_is_remembered() -> None:
     assert remembered(gave([told("t", 4)]), 1, call(None)) == (None, None)
+
+
+def test_what_a_client_saw_on_another_stream_counts_as_seen() -> None:
+    """Never less than before; what names no request of its session is nobody's."""
+    one = owed(5, None)
+
+    progress.note(reading({"progress": 7}, one))
+    progress.note(reading({"progress": 6}, one))
+    progress.note(reading({"progress": 9}, None))
+
+    assert one.progress == 7

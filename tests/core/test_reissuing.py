@@ -320,3 +320,21 @@ def test_the_old_server_session_is_ended_behind_the_cancel_of_what_ran_in_it() -
     play.accept(play.leg("notifications/cancelled"))
 
     assert play.leg("DELETE").session_id == b"up-1"
+
+
+def test_one_that_is_given_up_while_the_tools_are_asked_for_is_not_run_again() -> None:
+    """Its client did not come back in time, though it would have been run for one that is away."""
+    play = opened(tools=[], reissue_when_away=True, hold_s=5.0, ping_s=60.0)
+    first, one = open_call(play, id=1)
+    _, two = open_call(play, id=2)
+    play.cut(two)
+    play.heal()
+    play.leave(first)
+    play.cut(one)
+    listing = play.leg("tools/list")
+    play.advance(5.1)
+
+    play.answer(listing, result(listing.id, {"tools": [{"name": "work"}]}))
+
+    assert [leg.session_id for leg in play.sent("tools/call")] == [b"up-1", b"up-1"]
+    assert play.get(first.last_id).answer["error"]["data"]["reason"] == "expired"

@@ -18,6 +18,7 @@ from tests.core.messages import (
     event,
     log,
     progress,
+    request,
     result,
     retry,
 )
@@ -305,3 +306,38 @@ def test_a_mark_that_nobody_was_there_to_read_stands_in_the_next_answer_too() ->
     assert others[0].json["result"]["_meta"][MARK]["generation"] == 2
     assert others[1].json == result(9)
     assert play.get(exchange.last_id).answer["result"]["_meta"][MARK]["reissued"] is True
+
+
+def test_a_batch_inside_an_event_keeps_its_members_together() -> None:
+    """As one event, under one cursor (R41)."""
+    play, exchange, leg = running(0)
+    play.send(leg, event([progress(leg.token, 1), result(leg.id)]))
+
+    (data,) = [one.json for one in exchange.events if one.json is not None]
+    assert data == [progress(1, 1), result(5)]
+    assert not exchange.is_open
+
+
+def batch() -> list[object]:
+    """Two calls: of `work`, id 5, and of `pay`, id 6."""
+    tools = {5: "work", 6: "pay"}
+    return [
+        request("tools/call", {"name": name, "_meta": {"progressToken": id}}, id=id)
+        for id, name in tools.items()
+    ]
+
+
+def test_a_batch_ends_when_only_cancelled_members_are_unanswered() -> None:
+    """R29: some servers keep the stream open for ever."""
+    play = opened()
+    exchange = play.post(batch())
+    leg = play.leg("batch")
+    play.open(leg)
+    play.send(leg, event(progress(leg.json[0]["params"]["_meta"]["progressToken"], 1)))
+    play.post(cancel(5))
+    play.advance(6)
+    play.send(leg, event(result(leg.json[1]["id"])))
+    play.advance(6)
+
+    assert not exchange.is_open
+    assert exchange.answers == [result(6)]

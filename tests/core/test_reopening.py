@@ -467,3 +467,18 @@ def test_in_a_batch_it_is_found_wherever_it_stands() -> None:
 
     assert play.session.current.number == 2
     assert exchange.answers[0]["id"] == "again"
+
+
+def test_one_whose_client_left_during_the_heal_is_not_sent_and_nothing_waits_for_it() -> None:
+    play, _ = lost(heal_deadline_s=45.0)
+    exchange = again(play)
+    play.leave(exchange)
+    play.heal()
+    leg = play.leg("tools/call")
+    play.answer(leg, result(leg.id))
+
+    play.advance(46)
+
+    assert exchange.status is None
+    assert [one.id for one in play.sent("initialize")].count("again") == 0
+    assert play.session.state is SessionState.LIVE

@@ -18,6 +18,7 @@ from tests.core.messages import (
     log,
     notification,
     progress,
+    request,
     result,
 )
 from tests.core.playbook import JSON, Play, opened, quiet
@@ -482,3 +483,68 @@ def test_a_call_whose_client_left_while_it_was_healed_is_not_sent_before_it_is_b
 
     assert back.answer["id"] == 5
     assert other.is_open
+
+
+def test_of_callers_only_the_last_are_known() -> None:
+    """A client that refreshes its token every few minutes; each is another caller."""
+    play = opened()
+
+    for number in range(200):
+        play.post(request("ping", id=number), who=b"token-%d" % number)
+        play.answer(play.leg("ping"), result(play.leg("ping").id, {}))
+
+    assert len(play.session.accepted) == 64
+    assert b"token-199" in play.session.accepted
+    assert b"token-0" not in play.session.accepted
+
+
+def test_a_stranger_whose_post_cannot_be_sent_begins_no_heal() -> None:
+    """A heal in his name would make Alice's session his."""
+    play = opened()
+    bob = play.call(who=BOB)
+    for _ in range(20):
+        if play.has_leg("tools/call"):
+            play.unreachable(play.leg("tools/call"))
+        play.advance(1)
+
+    assert bob.answer["error"]["code"] == -32051
+    assert play.sent("initialize") == play.sent("initialize")[:1]
+    assert play.heals == []
+
+
+def test_a_broken_stream_of_a_session_that_is_healed_no_more_ends() -> None:
+    """Its client would listen for ever to what nobody reopens."""
+    play, exchange, leg = listening(max_heals_per_minute=1)
+    quiet(play)
+    play.call()
+    play.refuse(play.leg("tools/call"), 404)
+    play.refuse(play.leg("ping"), 404)
+    play.heal()
+    leg = play.leg("GET")
+    play.open(leg)
+    quiet(play)
+
+    play.cut(leg)
+    play.advance(1)
+    play.refuse(play.leg("GET"), 404)
+
+    assert play.heals == [("session_gone", "healed"), ("session_gone", "lost")]
+    assert not exchange.is_open
+    assert not exchange.is_aborted
+    assert play.get().status == 404
+
+
+def test_the_404_of_a_listener_that_a_heal_overtook_opens_it_in_the_session_that_there_is() -> None:
+    """It is no loss of that one (R12, R26)."""
+    play = opened()
+    exchange = play.get()
+    old = play.leg("GET")
+    _, leg = open_call(play)
+    play.cut(leg)
+    play.heal()
+
+    play.refuse(old, 404)
+
+    assert play.leg("GET").session_id == b"up-2"
+    assert exchange.is_open
+    assert not play.has_leg("initialize")

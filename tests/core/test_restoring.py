@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from epochgate.core.states import SessionState
 from tests.core.messages import Json, error, initialize_answer, request, result
 from tests.core.playbook import JSON, Play, opened, quiet
 from tests.core.scenes import UP_2, drift, open_call
-from tests.core.sides import Exchange
+from tests.core.sides import Exchange, Upstream
 
 
 def answer_initialize(play: Play) -> None:
@@ -216,3 +217,53 @@ def test_tools_are_not_asked_for_where_nothing_hangs_on_them() -> None:
     again = play.leg("prompts/list")
     play.answer(again, result(again.id, {"prompts": []}))
     assert exchange.json["id"] == 3
+
+
+def subscribed(play: Play) -> None:
+    play.post(request("resources/subscribe", {"uri": "file:///a"}, id=1))
+    play.answer(play.leg("resources/subscribe"), result(play.leg("resources/subscribe").id, {}))
+
+
+def restoring() -> tuple[Play, Exchange, Upstream]:
+    """A heal that is about to subscribe again."""
+    play = opened()
+    subscribed(play)
+    quiet(play)
+    exchange = play.call()
+    play.refuse(play.leg("tools/call"), 404)
+    play.heal()
+    return play, exchange, play.leg("resources/subscribe")
+
+
+def test_one_that_cannot_be_asked_is_tried_again() -> None:
+    """Out of reach is not lost (R27)."""
+    play, _, leg = restoring()
+
+    play.unreachable(leg)
+    play.advance(0.2)
+
+    assert play.has_leg("initialize")
+    assert play.session.state is SessionState.HEALING
+
+
+def test_a_session_made_anew_that_says_it_is_not_initialised_is_healed() -> None:
+    """A third session loses nothing that this one has (R1)."""
+    play = opened(epoch=7)
+    subscribed(play)
+    drift(play, 8)
+
+    leg = play.leg("resources/subscribe")
+    play.answer(leg, error(leg.id, -32002, "Server not initialized"))
+
+    assert play.has_leg("initialize")
+
+
+def test_one_that_refuses_for_another_reason_is_left() -> None:
+    play = opened(epoch=7)
+    subscribed(play)
+    drift(play, 8)
+
+    leg = play.leg("resources/subscribe")
+    play.answer(leg, error(leg.id, -32602, "no such resource"))
+
+    assert not play.has_leg("initialize")

@@ -7,9 +7,9 @@ import pytest
 from epochgate.core import cursor as cursors
 from epochgate.core.commands import Drifted
 from epochgate.core.events import LegEnd
-from tests.core.messages import Json, event, notification, progress, result
-from tests.core.playbook import MARK, Play, opened
-from tests.core.scenes import cursor, listening, open_call, running, say, steps, texts
+from tests.core.messages import Json, event, initialize_answer, log, notification, progress, result
+from tests.core.playbook import JSON, MARK, Play, opened
+from tests.core.scenes import UP_2, call, cursor, give, listening, open_call, running, say, steps, texts
 from tests.core.sides import Exchange, Upstream
 
 
@@ -291,3 +291,87 @@ def test_of_two_returns_with_new_credentials_the_newer_wins_whichever_is_accepte
     assert not older.is_open
     assert newer.is_open
     assert newer.messages == [progress(5, 2)]
+
+
+def test_a_cursor_that_was_never_given_out_names_nothing() -> None:
+    play = opened()
+    exchange, leg = call(play)
+    give(play, leg, 0, 2)
+    play.send(leg, event(result(leg.id)))
+
+    beyond = b"%d" % (int(exchange.last_id) + 5)
+    assert play.get(beyond).status == 400
+
+
+def test_a_lost_session_still_gives_a_listener_what_it_has_not_read() -> None:
+    """LOST, GET with a cursor: the journal, and after it that the session is gone (G5)."""
+    play, first, leg = listening(epoch=7)
+    play.send(leg, event(log("a", 7), 1))
+    play.leave(first)
+    play.send(leg, event(log("b", 7), 2))
+    play.call()
+    play.cut(play.leg("tools/call"))
+    again = play.leg("initialize")
+    play.answer(again, initialize_answer(again.id, capabilities={}), headers=(*JSON, UP_2))
+    assert play.heals == [("stream_restart", "incompatible")]
+
+    second = play.get(first.last_id)
+    assert texts(first, second) == ["a", "b"]
+    assert not second.is_open
+
+    third = play.get(second.last_id)
+    play.refuse(play.leg("GET"), 404)
+    assert third.status == 404
+
+
+def test_void_events_are_not_replayed_to_a_client_that_returns_into_a_restart() -> None:
+    """What follows the notice is one run: G5 has this exception (R43); G1."""
+    play = opened(has_logging=True)
+    exchange, leg = open_call(play)
+    play.leave(exchange)
+    play.send(leg, event(log("of the dead run")))
+    play.cut(leg)
+    second = play.get(exchange.last_id)
+    play.heal()
+    again = play.leg("tools/call")
+    play.open(again)
+    play.send(again, event(log("of the new run")), event(result(again.id)))
+
+    words = [one["params"]["data"] for one in second.messages if one.get("method") == "notifications/message"]
+    assert words[0]["reason"] == "no_epoch_captured"
+    assert words[1:] == ["of the new run"]
+
+
+def test_what_the_server_says_of_one_stranger_says_nothing_of_another() -> None:
+    """Each is asked about by itself (R32)."""
+    play = opened()
+    alice, leg = open_call(play)
+    play.leave(alice)
+    mallory, bob = play.get(alice.last_id, who=b"mallory"), play.get(alice.last_id, who=BOB)
+    first, second = play.sent("ping")
+
+    play.answer(second, result(second.id, {}))
+    play.send(leg, event(progress(leg.token, 2)))
+
+    assert mallory.status is None
+    assert bob.messages == [progress(5, 2)]
+    play.refuse(first, 401)
+    assert mallory.status == 401
+
+
+def test_a_ping_of_a_session_that_is_being_healed_is_no_drift() -> None:
+    """Which session is the current one, the heal decides (R1)."""
+    play = opened(epoch=7)
+    alice, _ = open_call(play)
+    play.leave(alice)
+    bob = play.get(alice.last_id, who=BOB)
+    ping = play.leg("ping")
+    _, other = open_call(play, id=6)
+    play.cut(other)
+    assert play.has_leg("initialize")
+
+    play.answer(ping, result(ping.id, {}, 8))
+
+    assert bob.status == 200
+    assert play.facts(Drifted) == []
+    assert play.session.current.number == 1

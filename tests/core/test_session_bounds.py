@@ -30,19 +30,6 @@ def test_a_generation_with_a_running_call_is_kept() -> None:
     assert [one.number for one in play.session.generations] == [1, 10, 11]
 
 
-def test_of_callers_only_the_last_are_known() -> None:
-    """A client that refreshes its token every few minutes; each is another caller."""
-    play = opened()
-
-    for number in range(200):
-        play.post(request("ping", id=number), who=b"token-%d" % number)
-        play.answer(play.leg("ping"), result(play.leg("ping").id, {}))
-
-    assert len(play.session.accepted) == 64
-    assert b"token-199" in play.session.accepted
-    assert b"token-0" not in play.session.accepted
-
-
 def test_a_caller_that_is_at_work_is_not_forgotten() -> None:
     play = opened()
 

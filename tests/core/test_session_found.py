@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from epochgate.core import commands as do
-from epochgate.core.events import ClientDrained, ClientStalled, LegAnswered, LegEnd, LegRead
-from epochgate.core.generation import MAX_TASKS
+from epochgate.core.events import LegEnd
 from epochgate.core.policy import PollWithoutEpoch, Reissue
 from epochgate.core.states import SessionState
 from tests.core.messages import (
@@ -14,7 +11,6 @@ from tests.core.messages import (
     cancel,
     error,
     event,
-    initialize,
     initialize_answer,
     log,
     notification,
@@ -23,7 +19,7 @@ from tests.core.messages import (
     result,
 )
 from tests.core.playbook import JSON, Play, opened, quiet
-from tests.core.scenes import call, drift, give, lost, resume
+from tests.core.scenes import call, drift, lost, resume
 from tests.core.sides import Exchange, Upstream
 
 # --- polls whose `retry:` stood in the first event alone, as the official SDKs write it --------------
@@ -120,29 +116,6 @@ def subscribed(play: Play) -> None:
     play.answer(play.leg("resources/subscribe"), result(play.leg("resources/subscribe").id, {}))
 
 
-def test_a_session_made_anew_that_says_it_is_not_initialised_is_healed() -> None:
-    """A third session loses nothing that this one has (R1)."""
-    play = opened(epoch=7)
-    subscribed(play)
-    drift(play, 8)
-
-    leg = play.leg("resources/subscribe")
-    play.answer(leg, error(leg.id, -32002, "Server not initialized"))
-
-    assert play.has_leg("initialize")
-
-
-def test_one_that_refuses_for_another_reason_is_left() -> None:
-    play = opened(epoch=7)
-    subscribed(play)
-    drift(play, 8)
-
-    leg = play.leg("resources/subscribe")
-    play.answer(leg, error(leg.id, -32602, "no such resource"))
-
-    assert not play.has_leg("initialize")
-
-
 # --- heals that cannot restore what was there -------------------------------------------------------
 
 
@@ -168,17 +141,6 @@ def test_a_subscription_that_is_refused_makes_the_heal_fail() -> None:
     assert play.call(id=6).status == 404
 
 
-def test_one_that_cannot_be_asked_is_tried_again() -> None:
-    """Out of reach is not lost (R27)."""
-    play, _, leg = restoring()
-
-    play.unreachable(leg)
-    play.advance(0.2)
-
-    assert play.has_leg("initialize")
-    assert play.session.state is SessionState.HEALING
-
-
 # --- strangers and refused heals --------------------------------------------------------------------
 
 
@@ -200,22 +162,6 @@ def test_a_stranger_of_a_parked_session_hears_what_the_server_says() -> None:
     assert before is SessionState.PARKED
     assert exchange.status == 404
     assert not play.has_leg("initialize")
-
-
-def test_a_session_whose_heals_are_refused_is_never_lost() -> None:
-    """401 and 403 park; beyond the budget nothing is tried, and its callers get errors (R27)."""
-    play = parked()
-    for number in range(2):
-        exchange = play.call(id=number)
-        play.leave(exchange)
-        play.refuse(play.leg("initialize"), 401)
-
-    exchange = play.call(id=9)
-    assert exchange.answer["error"]["data"]["reason"] == "unauthorized"
-    play.advance(61)
-    play.call(id=10)
-    play.heal()
-    assert play.session.state is SessionState.LIVE
 
 
 def test_a_ping_that_shows_another_epoch_tells_of_a_loss_and_of_no_other_replica() -> None:
@@ -264,56 +210,7 @@ def test_behind_every_answer_of_a_forgotten_stream_nothing_is_left() -> None:
     assert play.get(exchange.last_id).status == 405
 
 
-def test_a_batch_in_one_event_that_states_two_epochs_is_a_splice() -> None:
-    """Its members came from two sessions (R2, R8)."""
-    play = opened(epoch=7)
-    exchange = play.post([request("ping", id=1), request("ping", id=2)])
-    leg = play.leg("batch")
-    stamps = [one["id"] for one in leg.json]
-    play.open(leg)
-    play.send(leg, event([result(stamps[0], {}, 7), result(stamps[1], {}, 99)]))
-
-    assert exchange.answers == []
-    assert play.reasons == ["epoch_mismatch"]
-
-
 # --- bounds -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("is_known", [False, True])
-def test_an_oversized_answer_to_initialize_waits_for_a_slow_client(is_known: bool) -> None:
-    play = opened(max_event_bytes=1_000) if is_known else Play(opened(max_event_bytes=1_000).policy)
-    exchange = play.post(initialize(id="big"))
-    leg = play.leg("initialize")
-    play.feed(LegAnswered(leg.number, 200, JSON))
-    play.feed(LegRead(leg.number, b'{"x":"' + b"y" * 2_000))
-
-    play.feed(ClientStalled(exchange.number))
-    assert leg.is_paused
-    play.feed(ClientDrained(exchange.number))
-    assert not leg.is_paused
-
-
-def test_tokens_of_tasks_are_kept_up_to_so_many() -> None:
-    """Progress of a task comes after its request was answered; it never ends by itself here (R30, G8)."""
-    play = opened()
-    for number in range(MAX_TASKS + 10):
-        play.call(id=number, token=number, task={})
-        leg = play.leg("tools/call")
-        play.answer(leg, result(leg.id))
-        play.advance(0)
-
-    assert len(play.session.current.tokens) <= MAX_TASKS + 1
-
-
-def test_a_cursor_that_was_never_given_out_names_nothing() -> None:
-    play = opened()
-    exchange, leg = call(play)
-    give(play, leg, 0, 2)
-    play.send(leg, event(result(leg.id)))
-
-    beyond = b"%d" % (int(exchange.last_id) + 5)
-    assert play.get(beyond).status == 400
 
 
 def test_a_standalone_stream_of_a_drifted_session_gives_what_came_before_too() -> None:

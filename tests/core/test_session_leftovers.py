@@ -5,7 +5,7 @@ from __future__ import annotations
 from epochgate.core.events import LegAnswered, LegEnd
 from epochgate.core.policy import Stamps
 from epochgate.core.states import SessionState
-from tests.core.messages import cancel, event, initialize_answer, progress, request, result
+from tests.core.messages import cancel, event, initialize_answer, request, result
 from tests.core.playbook import JSON, Play, opened
 from tests.core.scenes import UP_2, lost, open_call
 
@@ -202,22 +202,6 @@ def test_a_cancelled_member_of_a_batch_does_not_go_up() -> None:
     assert sent["params"]["name"] == "pay"
 
 
-def test_a_batch_ends_when_only_cancelled_members_are_unanswered() -> None:
-    """R29: some servers keep the stream open for ever."""
-    play = opened()
-    exchange = play.post(batch())
-    leg = play.leg("batch")
-    play.open(leg)
-    play.send(leg, event(progress(leg.json[0]["params"]["_meta"]["progressToken"], 1)))
-    play.post(cancel(5))
-    play.advance(6)
-    play.send(leg, event(result(leg.json[1]["id"])))
-    play.advance(6)
-
-    assert not exchange.is_open
-    assert exchange.answers == [result(6)]
-
-
 def test_what_a_broken_batch_answered_is_redelivered_before_the_second_run() -> None:
     """R41: an answered member is not run again, so that its answer must not be lost with the first run."""
     play = opened(tools=({"name": "work"}, {"name": "pay"}))
@@ -263,16 +247,6 @@ def test_no_heal_begins_while_the_end_of_a_lost_session_is_recorded() -> None:
     play.persist()
 
     assert len(play.sent("initialize")) == 2
-
-
-def test_a_heal_is_not_tried_again_while_a_delete_is_under_way() -> None:
-    """R25: from its arrival heals pause."""
-    play, _ = lost()
-    play.unreachable(play.leg("initialize"))
-    play.delete()
-    play.advance(5)
-
-    assert len(play.sent("initialize")) == 2  # the client's own, and the one before the DELETE
 
 
 def test_a_get_that_waits_for_a_heal_ends_when_the_session_is_lost() -> None:

@@ -153,24 +153,6 @@ def test_a_client_that_was_never_told_is_told_with_its_next_answer() -> None:
     assert len(told) == 1
 
 
-def test_void_events_are_not_replayed_to_a_client_that_returns_into_a_restart() -> None:
-    """What follows the notice is one run: G5 has this exception (R43); G1."""
-    play = opened(has_logging=True)
-    exchange, leg = open_call(play)
-    play.leave(exchange)
-    play.send(leg, event(log("of the dead run")))
-    play.cut(leg)
-    second = play.get(exchange.last_id)
-    play.heal()
-    again = play.leg("tools/call")
-    play.open(again)
-    play.send(again, event(log("of the new run")), event(result(again.id)))
-
-    words = [one["params"]["data"] for one in second.messages if one.get("method") == "notifications/message"]
-    assert words[0]["reason"] == "no_epoch_captured"
-    assert words[1:] == ["of the new run"]
-
-
 def test_a_cursor_of_a_restarted_stream_leads_to_its_successor_from_the_start() -> None:
     """Notice included (R11)."""
     play, exchange, again, _ = restarted(has_logging=True)

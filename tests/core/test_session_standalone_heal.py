@@ -170,27 +170,6 @@ def test_a_listener_that_returns_to_a_lost_session_has_it_healed() -> None:
     assert "b" in texts(second)
 
 
-def test_a_lost_session_still_gives_a_listener_what_it_has_not_read() -> None:
-    """LOST, GET with a cursor: the journal, and after it that the session is gone (G5)."""
-    play, first, leg = listening(epoch=7)
-    play.send(leg, event(log("a", 7), 1))
-    play.leave(first)
-    play.send(leg, event(log("b", 7), 2))
-    play.call()
-    play.cut(play.leg("tools/call"))
-    again = play.leg("initialize")
-    play.answer(again, initialize_answer(again.id, capabilities={}), headers=(*JSON, UP_2))
-    assert play.heals == [("stream_restart", "incompatible")]
-
-    second = play.get(first.last_id)
-    assert texts(first, second) == ["a", "b"]
-    assert not second.is_open
-
-    third = play.get(second.last_id)
-    play.refuse(play.leg("GET"), 404)
-    assert third.status == 404
-
-
 def test_a_drift_opens_it_in_the_session_that_was_made_anew() -> None:
     """The old session's stream would stay silent, and updates go to the one that is subscribed now (R1)."""
     play, exchange, leg = listening(epoch=7)
@@ -203,28 +182,6 @@ def test_a_drift_opens_it_in_the_session_that_was_made_anew() -> None:
     play.open(play.leg("GET"))
     play.send(play.leg("GET"), event(log("b", 8), 1))
     assert texts(exchange) == ["a", "b"]
-
-
-def test_a_broken_stream_of_a_session_that_is_healed_no_more_ends() -> None:
-    """Its client would listen for ever to what nobody reopens."""
-    play, exchange, leg = listening(max_heals_per_minute=1)
-    quiet(play)
-    play.call()
-    play.refuse(play.leg("tools/call"), 404)
-    play.refuse(play.leg("ping"), 404)
-    play.heal()
-    leg = play.leg("GET")
-    play.open(leg)
-    quiet(play)
-
-    play.cut(leg)
-    play.advance(1)
-    play.refuse(play.leg("GET"), 404)
-
-    assert play.heals == [("session_gone", "healed"), ("session_gone", "lost")]
-    assert not exchange.is_open
-    assert not exchange.is_aborted
-    assert play.get().status == 404
 
 
 def test_what_a_lost_session_asked_on_it_is_called_off() -> None:

@@ -71,20 +71,6 @@ def test_a_strangers_delete_that_nobody_answers_ends_nothing(how: LegEnd) -> Non
     assert alice.answer == result(5)
 
 
-def test_a_stranger_whose_post_cannot_be_sent_begins_no_heal() -> None:
-    """A heal in his name would make Alice's session his."""
-    play = opened()
-    bob = play.call(who=BOB)
-    for _ in range(20):
-        if play.has_leg("tools/call"):
-            play.unreachable(play.leg("tools/call"))
-        play.advance(1)
-
-    assert bob.answer["error"]["code"] == -32051
-    assert play.sent("initialize") == play.sent("initialize")[:1]
-    assert play.heals == []
-
-
 def test_a_session_that_is_gone_accepts_nobody() -> None:
     """W5: some servers say so with 400 and a JSON-RPC error, before they look at who asks."""
     play = opened()

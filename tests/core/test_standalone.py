@@ -6,9 +6,9 @@ import pytest
 
 from epochgate.core import http
 from epochgate.core.events import LegEnd
-from tests.core.messages import notification, result
+from tests.core.messages import event, log, notification, result
 from tests.core.playbook import Play, opened, quiet
-from tests.core.scenes import listening, open_call, say, texts
+from tests.core.scenes import drift, listening, open_call, say, texts
 from tests.core.sides import Exchange, Upstream
 
 
@@ -258,3 +258,20 @@ def test_one_that_the_server_withdrew_gives_a_client_that_returns_what_it_has_no
     assert third.status == 405
     play.advance(400)
     assert play.session.streams == {}
+
+
+@pytest.mark.parametrize("was_read", [True, False])
+def test_one_that_is_withdrawn_while_its_client_is_away_keeps_what_was_not_read(was_read: bool) -> None:
+    """Of it and of those that followed it (G5); one of which all was read is asked for anew."""
+    play, exchange, leg = listening(epoch=7)
+    play.send(leg, event(log("a", 7)))
+    play.leave(exchange)
+    if not was_read:
+        play.send(leg, event(log("b", 7)))
+    drift(play, 8)
+    play.refuse(play.leg("GET"), 405)
+
+    back = play.get(exchange.last_id)
+
+    assert texts(back) == ([] if was_read else ["b"])
+    assert play.has_leg("GET") is back.is_open is was_read

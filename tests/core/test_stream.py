@@ -10,8 +10,8 @@ from epochgate.core.errors import ImpossibleTransition
 from epochgate.core.events import RequestHead
 from epochgate.core.generation import Generation
 from epochgate.core.journal import Budget
-from epochgate.core.states import ClientInput, Up, UpInput
-from epochgate.core.stream import Kind, Owed, OwedState, Restart, Stream, Tombstone
+from epochgate.core.states import ClientHalf, ClientInput, Up, UpInput
+from epochgate.core.stream import Answer, Kind, Owed, OwedState, Restart, Stream, Tombstone
 
 HEAD = RequestHead(b"/mcp", (), b"alice")
 
@@ -174,3 +174,49 @@ def test_what_a_forgotten_stream_answered_before_its_clients_cursor_is_not_missi
     assert stone.missing_behind(3) == (b"1", b"2", b"3")
     assert stone.missing_behind(4) == (b"2", b"3")
     assert stone.missing_behind(8) == (b"3",)
+
+
+def test_a_body_that_is_passed_on_as_it_comes_is_an_answer_and_no_stream_of_events() -> None:
+    one = stream()
+    one.answer = Answer(200, (), [b'{"a', b'":1}'])
+    assert not one.is_body_passed_on
+
+    one.move(UpInput.SENT)
+    one.move(UpInput.PASSED_ON)
+
+    assert one.is_body_passed_on
+    assert one.answer.body == b'{"a":1}'
+    one.answer.is_sse = True
+    assert not one.is_body_passed_on
+
+
+def answered(*, is_sse: bool) -> Stream:
+    one = stream()
+    one.owed = [owed(b"1")]
+    one.body = jsonrpc.read_body(b'{"jsonrpc":"2.0","id":1,"method":"tools/call"}')
+    one.answer = Answer(200, (), [b"large"])
+    if is_sse:
+        one.begin_sse()
+        one.framer.feed(b"data: large")
+    return one
+
+
+@pytest.mark.parametrize("is_sse", [False, True])
+def test_one_that_is_forgotten_keeps_what_it_owed_and_none_of_the_bytes(is_sse: bool) -> None:
+    one = answered(is_sse=is_sse)
+
+    one.let_go()
+
+    assert (one.body, one.answer, one.framer.pending) == (None, None, 0)
+    assert (one.owed[0].id, one.owed[0].method, one.owed[0].message.raw) == (b"1", "tools/call", b"")
+
+
+def test_the_client_half_moves_as_the_client_comes_and_goes() -> None:
+    one = stream()
+
+    seen = []
+    for event in (ClientInput.OPENED, ClientInput.LEFT, ClientInput.RETURNED, ClientInput.FINISHED):
+        one.move_client(event)
+        seen.append(one.client)
+
+    assert seen == [ClientHalf.ATTACHED, ClientHalf.AWAY, ClientHalf.ATTACHED, ClientHalf.DONE]

@@ -15,7 +15,8 @@ LISTED: dict[str, tuple[str, ...]] = {
         "guarantees/test_g7_loud.py::test_a_session_that_was_re_created_between_two_calls_is_counted_as_drift",
         "core/test_reopening.py::test_what_runs_stays_in_its_own_generation",
         "core/test_session_found.py::test_a_ping_answered_by_the_session_made_anew_says_nothing_of_the_old_one",
-        "core/test_session_found.py::test_a_session_made_anew_that_says_it_is_not_initialised_is_healed",
+        "core/test_restoring.py::test_a_session_made_anew_that_says_it_is_not_initialised_is_healed",
+        "core/test_resuming.py::test_a_ping_of_a_session_that_is_being_healed_is_no_drift",
     ),
     "R2": (
         "rules/test_epoch_and_splice.py::test_a_list_that_is_answered_by_sse_after_an_eviction_is_asked_for_once",
@@ -24,7 +25,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_relaying.py::test_an_answer_of_another_epoch_with_nothing_before_it_is_one_execution",
         "core/test_epoch_of_messages.py::test_an_answer_of_another_epoch_after_an_event_is_a_splice",
         "core/test_epoch_of_messages.py::test_a_first_message_that_is_no_answer_and_states_another_epoch",
-        "core/test_session_found.py::test_a_batch_in_one_event_that_states_two_epochs_is_a_splice",
+        "core/test_evidence.py::test_a_batch_in_one_event_that_states_two_epochs_is_a_splice",
     ),
     "R3": (
         "rules/test_epoch_and_splice.py::test_another_call_re_creates_the_session_under_an_open_connection",
@@ -94,7 +95,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_answers.py::test_another_epoch_in_the_header_of_the_resume",
         "guarantees/test_g1_resumed.py::test_an_epoch_that_a_tool_talks_about_is_not_the_servers",
         "core/test_epoch.py::test_an_epoch_that_cannot_be_read_is_compared_as_it_stands",
-        "core/test_session_found.py::test_a_batch_in_one_event_that_states_two_epochs_is_a_splice",
+        "core/test_evidence.py::test_a_batch_in_one_event_that_states_two_epochs_is_a_splice",
         "core/test_drifting.py::test_a_carrier_that_was_not_stated_again_keeps_what_was_captured",
     ),
     "R9": (
@@ -145,6 +146,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_session_standalone_heal.py::test_a_question_of_a_dead_generation_is_not_replayed",
         "guarantees/test_g5_nothing_lost.py::test_what_the_standalone_stream_missed_is_redelivered",
         "core/test_passing.py::test_a_heal_breaks_a_standalone_leg_off_inside_an_event",
+        "core/test_restarting.py::test_the_404_of_a_listener_that_a_heal_overtook_opens_it_in_the_session_that_there_is",
     ),
     "R13": (
         "core/test_resuming.py::test_a_tombstone_answers_as_often_as_it_is_asked",
@@ -303,14 +305,16 @@ LISTED: dict[str, tuple[str, ...]] = {
     "R29": (
         "rules/test_durability.py::test_a_cancel_that_is_not_durable_yet_keeps_its_call_from_being_run_again",
         "core/test_batches_and_cancels.py::test_a_cancel_is_mapped_to_the_stamp_and_durable_before_its_202",
-        "core/test_session_found.py::test_a_strangers_cancel_in_a_batch_cancels_nothing",
+        "core/test_forwarding.py::test_a_strangers_cancel_in_a_batch_cancels_nothing",
+        "core/test_forwarding.py::test_a_cancel_under_a_new_token_that_names_nothing_goes_up_as_it_is",
     ),
     "R30": ("core/test_passing.py::test_a_foreign_answer_is_broken_off_and_the_stream_goes_on",),
     "R32": (
         "core/test_silence.py::test_the_ping_goes_in_the_name_of_the_streams_own_caller",
         "core/test_reopening.py::test_a_strangers_404_says_nothing",
         "core/test_session_found.py::test_a_stranger_of_a_parked_session_hears_what_the_server_says",
-        "core/test_session_found.py::test_a_strangers_cancel_in_a_batch_cancels_nothing",
+        "core/test_forwarding.py::test_a_strangers_cancel_in_a_batch_cancels_nothing",
+        "core/test_resuming.py::test_what_the_server_says_of_one_stranger_says_nothing_of_another",
     ),
     "R35": (
         "core/test_listeners.py::test_a_get_without_a_cursor_gets_what_no_leg_was_given_and_then_live",

@@ -39,6 +39,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_deletes.py::test_every_live_upstream_session_is_ended",
         "faults/test_heals.py::test_a_delete_during_a_heal_wins",
         "guarantees/test_g3_one_answer.py::test_a_deleted_session_answers_what_it_owes",
+        "core/test_ending.py::test_the_end_of_a_session_that_was_given_up_but_not_lost_is_told_to_its_server",
     ),
     "R26": (
         "core/test_restarting.py::test_a_loss_of_generation_2_reported_after_3_is_live_joins_it",
@@ -58,6 +59,8 @@ LISTED: dict[str, tuple[str, ...]] = {
         "guarantees/test_g8_limits.py::test_a_session_heals_so_often_a_minute_and_no_more",
         "core/test_session_leftovers.py::test_a_session_that_was_made_too_late_for_who_waited_is_ended",
         "core/test_session_found.py::test_a_listener_that_returns_when_no_heal_is_left_gets_an_end",
+        "core/test_generation.py::test_it_is_wanted_until_its_server_was_told_all_there_is_to_tell",
+        "core/test_restarting.py::test_the_404_of_a_listener_that_a_heal_overtook_opens_it_in_the_session_that_there_is",
     ),
     "R27": (
         "rules/test_heal_requests.py::test_html_during_a_deploy_is_no_lost_session",
@@ -79,11 +82,12 @@ LISTED: dict[str, tuple[str, ...]] = {
         "faults/test_heals.py::test_a_heal_that_meets_a_challenge_is_parked_and_the_call_answered",
         "faults/test_heals.py::test_another_server_in_its_place_ends_the_session",
         "faults/test_upstream_faults.py::test_a_session_outlives_an_absence_of_its_server",
-        "core/test_session_found.py::test_one_that_cannot_be_asked_is_tried_again",
-        "core/test_session_found.py::test_a_session_whose_heals_are_refused_is_never_lost",
-        "core/test_session_found.py::test_a_session_whose_heals_are_refused_is_never_lost",
+        "core/test_restoring.py::test_one_that_cannot_be_asked_is_tried_again",
+        "core/test_healing.py::test_a_session_whose_heals_are_refused_is_never_lost",
+        "core/test_healing.py::test_a_session_whose_heals_are_refused_is_never_lost",
         "core/test_session_leftovers.py::test_a_session_that_was_made_too_late_for_who_waited_is_ended",
-        "core/test_drifting.py::test_a_waiting_call_of_a_parked_session_goes_up_in_what_its_client_negotiated",
+        "core/test_healing.py::test_a_waiting_call_of_a_parked_session_goes_up_in_what_its_client_negotiated",
+        "core/test_healing.py::test_what_waited_for_a_heal_that_was_refused_goes_up_when_its_client_negotiates_anew",
     ),
     "R28": (
         "core/test_forwarding.py::test_a_call_that_asked_on_the_standalone_stream_is_not_run_again_either",
@@ -278,7 +282,7 @@ LISTED: dict[str, tuple[str, ...]] = {
     "R41": (
         "core/test_reissuing.py::test_the_unanswered_members_go_up_again_as_one_batch_behind_the_errors_of_the_withheld",
         "rules/test_second_runs.py::test_a_batch_inside_an_event_is_relayed_whole_or_not_at_all",
-        "rules/test_second_runs.py::test_a_batch_inside_an_event_keeps_its_members_together",
+        "core/test_relaying.py::test_a_batch_inside_an_event_keeps_its_members_together",
         "core/test_batches_and_cancels.py::test_a_batch_goes_up_as_one_under_stamps_and_comes_back_whole",
         "core/test_batches_and_cancels.py::test_only_the_unanswered_members_of_a_batch_are_run_again",
         "core/test_batches_and_cancels.py::test_withheld_members_of_a_batch_get_their_error_and_the_rest_runs_again",
@@ -291,7 +295,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "guarantees/test_g2_no_stranger.py::test_two_clients_whose_server_gives_them_one_id_stay_apart",
     ),
     "R43": (
-        "core/test_session_notices.py::test_void_events_are_not_replayed_to_a_client_that_returns_into_a_restart",
+        "core/test_resuming.py::test_void_events_are_not_replayed_to_a_client_that_returns_into_a_restart",
         "core/test_reissuing.py::test_the_price_is_counted_and_told",
         "guarantees/test_g6_transparent.py::test_without_the_list_the_comparison_fails",
         "guarantees/test_g6_transparent.py::test_a_call_is_the_same",

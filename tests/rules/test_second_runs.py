@@ -174,13 +174,3 @@ def test_a_batch_inside_an_event_is_relayed_whole_or_not_at_all(at: int) -> None
 
     assert len(exchange.messages) == before
     assert play.reasons == ["epoch_mismatch"]
-
-
-def test_a_batch_inside_an_event_keeps_its_members_together() -> None:
-    """As one event, under one cursor (R41)."""
-    play, exchange, leg = running(0)
-    play.send(leg, event([progress(leg.token, 1), result(leg.id)]))
-
-    (data,) = [one.json for one in exchange.events if one.json is not None]
-    assert data == [progress(1, 1), result(5)]
-    assert not exchange.is_open

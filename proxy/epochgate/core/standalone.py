@@ -203,8 +203,7 @@ def close(session: Session, stream: Stream) -> None:
         session.do(EndAnswer(delivery.release(session, stream)))
         stream.move_client(ClientInput.FINISHED)
         session.set_timer(Timer.RETAIN, stream.handle, session.policy.retain_s)
-    if session.standalone is stream:
-        session.standalone = None
+    session.standalone = None
     if not stream.has_id:
         clientleg.forget(session, stream)
     ending.stream_over(session, stream)
