@@ -355,6 +355,7 @@ def test_what_the_server_says_of_one_stranger_says_nothing_of_another() -> None:
 
     assert mallory.status is None
     assert bob.messages == [progress(5, 2)]
+    assert play.sent("ping") == [first, second]
     play.refuse(first, 401)
     assert mallory.status == 401
 
