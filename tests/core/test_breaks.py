@@ -82,6 +82,21 @@ def test_many_polls_without_a_message_are_no_strikes() -> None:
     assert not play.reasons
 
 
+def test_polls_that_bring_nothing_end_with_the_longest_silence() -> None:
+    """R22: never an endless wait (G3)."""
+    play, exchange, _ = polled(retry(100), epoch=7, max_silence_s=5.0)
+    for _ in range(6):
+        play.advance(1)
+        if play.has_leg("GET"):
+            leg = play.leg("GET")
+            play.open(leg)
+            play.send(leg, retry(100))
+            play.end(leg, LegEnd.CLEAN)
+
+    assert exchange.answer["error"]["data"]["reason"] == "upstream_silent"
+    assert not play.has_leg("GET")
+
+
 def test_a_poll_goes_on_from_its_own_id_where_the_server_primes_other_streams_beside_it() -> None:
     """Only what carries a stamp moves the cursor (R6): two polls would swap their streams for ever."""
     play, exchange, post = polled(retry(100), epoch=7, id="mine")

@@ -13,7 +13,8 @@ from epochgate.core import (
     silence,
 )
 from epochgate.core.axes import Break, BreakEvidence, Owed, Poll, Provable, Strikes
-from epochgate.core.commands import UpstreamFailed
+from epochgate.core.commands import Judged, UpstreamFailed
+from epochgate.core.errors import OUTCOME_UNKNOWN
 from epochgate.core.events import LegEnd
 from epochgate.core.policy import PollWithoutEpoch, Stamps
 from epochgate.core.states import Up, UpInput
@@ -53,6 +54,10 @@ def broke(session: Session, stream: Stream, end: LegEnd) -> None:
                 sending.again_later(session, stream, least_s=_STRUCK_S)
             else:
                 sending.send_resume(session, stream)
+        case Verdict.WAIT if _polls_in_vain(session, stream):
+            session.do(Judged("upstream", stream.kind.value, "fail", "upstream_silent", stream.exchange))
+            delivery.fail(session, stream, OUTCOME_UNKNOWN, "upstream_silent")
+            ending.stream_over(session, stream)
         case Verdict.WAIT:
             session.move_stream(stream, UpInput.POLL_ANNOUNCED)
             stream.poll_retry_ms = _announced_ms(session, stream)
@@ -63,6 +68,13 @@ def broke(session: Session, stream: Stream, end: LegEnd) -> None:
             ending.stream_over(session, stream)
         case _:
             restarting.restart(session, stream, ruling, [])
+
+
+def _polls_in_vain(session: Session, stream: Stream) -> bool:
+    """Whether polls have brought no message of this stream for as long as a server may be silent (R22)."""
+    if stream.up is not Up.PROVING or stream.is_resume_counted:
+        stream.polled_since = session.now
+    return stream.is_request and session.now - stream.polled_since >= session.policy.max_silence_s
 
 
 def _break_evidence(session: Session, stream: Stream, end: LegEnd) -> BreakEvidence:

@@ -185,6 +185,7 @@ class Stream:
         "owed",
         "passing",
         "poll_retry_ms",
+        "polled_since",
         "predecessor",
         "reissues",
         "relayed",
@@ -227,6 +228,7 @@ class Stream:
         self.announced_retry_ms: int | None = None  # `retry:` on the last block of this leg
         self.leg_retry_ms: int | None = None  # the last one on this leg, wherever it stood
         self.poll_retry_ms: int | None = None
+        self.polled_since = 0.0  # when polls last brought a message, or began
         self.has_unproven_poll = False
         self.strikes = 0
         self.has_leg_event = False  # since the stream broke first, some leg carried an event
