@@ -307,6 +307,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_batches_and_cancels.py::test_a_cancel_is_mapped_to_the_stamp_and_durable_before_its_202",
         "core/test_forwarding.py::test_a_strangers_cancel_in_a_batch_cancels_nothing",
         "core/test_forwarding.py::test_a_cancel_under_a_new_token_that_names_nothing_goes_up_as_it_is",
+        "core/test_session_found.py::test_a_strangers_cancel_in_a_batch_cancels_nothing",
     ),
     "R30": ("core/test_passing.py::test_a_foreign_answer_is_broken_off_and_the_stream_goes_on",),
     "R32": (
@@ -315,6 +316,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_session_found.py::test_a_stranger_of_a_parked_session_hears_what_the_server_says",
         "core/test_forwarding.py::test_a_strangers_cancel_in_a_batch_cancels_nothing",
         "core/test_resuming.py::test_what_the_server_says_of_one_stranger_says_nothing_of_another",
+        "core/test_session_found.py::test_a_strangers_cancel_in_a_batch_cancels_nothing",
     ),
     "R35": (
         "core/test_listeners.py::test_a_get_without_a_cursor_gets_what_no_leg_was_given_and_then_live",

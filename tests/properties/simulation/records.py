@@ -44,6 +44,7 @@ class SessionObject:
 
     session_id: str
     owner: int
+    is_recreated: bool = False
     next_question: int = 0
     next_stream: int = 0
     questions: dict[int, Execution] = field(default_factory=dict)

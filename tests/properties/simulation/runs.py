@@ -31,10 +31,10 @@ def examine(world: World, call: Call) -> Iterator[Violation]:
         yield Violation("G4 policy", f"{call.key} ({call.tool}) ran {len(runs)} times")
     yield from _after_answers(world, call, runs, sent)
     yield from _after_cancel(world, call, sent)
-    is_gone = call.post.left_at is not None and not call.post.has_ghost  # whose GET may still be on its way
-    if call.post.left_at is not None and is_gone and not world.policy.reissue_when_away:
+    left_at = call.post.left_at if not call.post.has_ghost else None  # whose GET may still be on its way
+    if left_at is not None and not world.policy.reissue_when_away:
         for at in sent:
-            if runs and at > max(runs[0].began_at, call.post.left_at + LEFT_UNNOTICED_S):
+            if runs and at > max(runs[0].began_at, left_at + LEFT_UNNOTICED_S):
                 yield Violation("G4 away", f"{call.key} was sent at {at:.3f}, nobody waited for it")
     yield from _told(call, runs)
     yield from _needless(world, call, runs)

@@ -51,16 +51,16 @@ class Server:
 
     # --- session objects ------------------------------------------------------------------------
 
-    def _make(self, session_id: str) -> SessionObject:
+    def _make(self, session_id: str, *, is_recreated: bool = False) -> SessionObject:
         self._owners += 1
-        session = SessionObject(session_id, self._owners)
+        session = SessionObject(session_id, self._owners, is_recreated)
         self.sessions[session_id] = session
         return session
 
     def _look_up(self, session_id: str) -> SessionObject | None:
         session = self.sessions.get(session_id)
         if session is None and self.traits.is_lazy and session_id in self.names:
-            return self._make(session_id)
+            return self._make(session_id, is_recreated=True)
         return session
 
     def evict(self, session_id: str) -> None:
