@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from epochgate.core import (
     clientleg,
+    delivery,
     ending,
     legs,
     restarting,
