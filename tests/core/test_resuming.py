@@ -9,7 +9,19 @@ from epochgate.core.commands import Drifted
 from epochgate.core.events import LegEnd
 from tests.core.messages import Json, event, initialize_answer, log, notification, progress, result
 from tests.core.playbook import JSON, MARK, Play, opened
-from tests.core.scenes import UP_2, call, cursor, give, listening, open_call, running, say, steps, texts
+from tests.core.scenes import (
+    UP_2,
+    call,
+    cursor,
+    drift,
+    give,
+    listening,
+    open_call,
+    running,
+    say,
+    steps,
+    texts,
+)
 from tests.core.sides import Exchange, Upstream
 
 
@@ -376,3 +388,23 @@ def test_a_ping_of_a_session_that_is_being_healed_is_no_drift() -> None:
     assert bob.status == 200
     assert play.facts(Drifted) == []
     assert play.session.current.number == 1
+
+
+def test_a_cursor_of_a_listener_that_was_given_up_gets_what_each_one_after_it_was_told() -> None:
+    """Its client has read nothing of them, whichever session told it (G5)."""
+    play, first, leg = listening(epoch=7, hold_s=30.0)
+    play.leave(first)
+    play.advance(31)
+    play.get()
+    leg = play.leg("GET")
+    play.open(leg)
+    play.send(leg, event(log("a", 7)))
+    drift(play, 8)
+    leg = play.leg("GET")
+    play.open(leg)
+    play.send(leg, event(log("b", 8)))
+
+    back = play.get(first.last_id)
+    play.send(leg, event(log("c", 8)))
+
+    assert texts(back) == ["a", "b", "c"]

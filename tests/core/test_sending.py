@@ -5,7 +5,7 @@ from __future__ import annotations
 from epochgate.core.events import LegEnd, Persisted
 from tests.core.messages import cancel, event, progress, result, retry
 from tests.core.playbook import Play, opened
-from tests.core.scenes import broken, call, lost, resume
+from tests.core.scenes import broken, call, lost, open_call, resume
 from tests.core.sides import Exchange
 
 
@@ -130,3 +130,18 @@ def test_a_client_that_comes_back_during_a_resume_or_its_back_off_sends_no_secon
     assert len(play.sent("GET")) == 1
     play.advance(1)
     assert len(play.sent("GET")) == 2
+
+
+def test_a_second_run_that_the_server_did_not_take_waits_for_a_client_that_left() -> None:
+    play = opened()
+    exchange, leg = open_call(play)
+    play.cut(leg)
+    play.heal()
+    play.unreachable(play.leg("tools/call"))
+    play.leave(exchange)
+    play.advance(60)
+    assert play.runs == 2
+
+    play.get(exchange.last_id)
+    play.heal(b"up-3")
+    assert play.runs == 3

@@ -139,21 +139,6 @@ def test_a_call_whose_client_left_without_an_id_is_not_sent_again() -> None:
     assert play.session.streams == {}
 
 
-def test_a_second_run_that_the_server_did_not_take_waits_for_a_client_that_left() -> None:
-    play = opened()
-    exchange, leg = open_call(play)
-    play.cut(leg)
-    play.heal()
-    play.unreachable(play.leg("tools/call"))
-    play.leave(exchange)
-    play.advance(60)
-    assert play.runs == 2
-
-    play.get(exchange.last_id)
-    play.heal(b"up-3")
-    assert play.runs == 3
-
-
 def test_a_call_that_is_sent_again_for_a_client_that_is_away_is_held_no_longer_for_that() -> None:
     play = opened(reissue_when_away=True, silence_s=1_000.0)
     exchange, leg = open_call(play)

@@ -102,3 +102,15 @@ def test_one_that_an_earlier_one_clears_or_sets_anew_is_left() -> None:
 
     assert list(due) == []
     assert timers.next_deadline() == 7.0
+
+
+def test_the_time_that_is_left_to_one_is_handed_over_to_another() -> None:
+    timers = Timers()
+    timers.set(Timer.HOLD, 1, 10.0)
+
+    timers.hand_over(Timer.HOLD, 1, 2)
+    timers.hand_over(Timer.HOLD, 3, 4)  # which has none
+    timers.hand_over(Timer.RETRY, 1, 2)
+
+    assert list(timers.take_due(10.0)) == [(Timer.HOLD, 2)]
+    assert timers.next_deadline() is None
