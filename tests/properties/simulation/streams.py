@@ -100,9 +100,11 @@ class Streams:
         if entry.message is None:
             retry = POLL_MS if self.traits.polls and self.traits.primes else None
             connection.has_retry = connection.has_retry or retry is not None
+            connection.is_poll_announced = retry is not None  # should the leg end here (R4)
             connection.write(payload.frame("", entry.event_id, self.traits, retry), has_id=has_id)
             return
         session = self.sessions.get(session_id)
+        connection.is_poll_announced = False
         owner = entry.owner
         if self.traits.epoch == "send" and session is not None:
             owner = session.owner
