@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from epochgate.core.commands import Persist
 from epochgate.core.records import CancelRecord
-from tests.core.messages import cancel, error, event, request, result
+from tests.core.messages import ask, cancel, error, event, request, result
 from tests.core.playbook import opened
 from tests.core.scenes import open_call
 
@@ -181,3 +181,17 @@ def test_a_member_that_was_answered_already_is_late() -> None:
     assert [answer["id"] for answer in exchange.answers] == [1, 2]
     assert exchange.answers[0]["result"] == {"of": "run"}
     assert play.dropped == ["late"]
+
+
+def test_answers_in_one_array_are_acknowledged_when_each_was() -> None:
+    play = opened()
+    _, leg = open_call(play)
+    play.send(leg, event(ask(0)), event(ask(1)))
+    reply = play.post([result(0, {"action": "accept"}), result(1, {"action": "accept"})])
+
+    first, second = play.sent("answer")
+    play.accept(first)
+    assert reply.status is None
+    play.accept(second)
+
+    assert reply.status == 202

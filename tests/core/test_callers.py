@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from epochgate.core import http
-from tests.core.messages import error, event, progress, request, result
+from tests.core.messages import cancel, error, event, notification, progress, request, result
 from tests.core.playbook import Play, opened, quiet
 from tests.core.scenes import lost, open_call
 from tests.core.sides import Exchange
@@ -194,3 +194,68 @@ def test_one_that_never_comes_back_is_given_up_when_its_hold_ends() -> None:
     play.advance(301)
 
     assert play.get(exchange.last_id).answer["error"]["data"]["reason"] == "expired"
+
+
+def test_a_stranger_cancels_nothing() -> None:
+    """Who learned the session's id and no credentials must not end others' calls (R32)."""
+    play = opened()
+    exchange, leg = open_call(play)
+
+    refused = play.post(cancel(5), who=b"mallory")
+    play.refuse(play.leg("notifications/cancelled"), 401)
+    play.advance(6)
+
+    play.send(leg, event(result(leg.id, {"run": 1})))
+    assert refused.status == 401
+    assert exchange.answer["result"]["run"] == 1
+
+
+def test_a_stranger_cannot_take_the_standalone_stream_over() -> None:
+    play = opened()
+    alice = play.get()
+    leg = play.leg("GET")
+    play.open(leg)
+    play.leave(alice)
+    play.send(leg, event(notification("notifications/message", {"level": "info", "data": "secret"})))
+    bob = play.get(who=BOB)
+    assert bob.status is None
+    play.refuse(play.leg("ping"), 401)
+
+    assert bob.status == 401
+    assert b"secret" not in bob.body
+
+
+def test_of_two_returns_with_new_credentials_the_newer_wins_whichever_is_accepted_first() -> None:
+    """R35: the older is not its client's any more."""
+    play = opened()
+    alice, leg = open_call(play)
+    play.leave(alice)
+    older, newer = play.get(alice.last_id, who=BOB), play.get(alice.last_id, who=BOB)
+    first, second = play.sent("ping")
+
+    play.answer(second, result(second.id, {}))
+    play.answer(first, result(first.id, {}))
+    play.send(leg, event(progress(leg.token, 2)))
+
+    assert not older.is_open
+    assert newer.is_open
+    assert newer.messages == [progress(5, 2)]
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_resume_refused_while_its_client_is_away_waits_for_it(status: int) -> None:
+    """Its token may have expired meanwhile; it comes back with another, and nothing is lost (R32, G5)."""
+    play, exchange = refused_while_away(status)
+    assert not play.has_leg("GET")
+
+    back = play.get(exchange.last_id, who=b"alice-2")
+    play.answer(play.leg("ping"), result(play.leg("ping").id, {}, 7))
+    leg = play.leg("GET")
+    assert (b"Authorization", b"alice-2") in leg.headers
+    play.open(leg)
+    play.send(leg, event(progress(play.sent("tools/call")[0].token, 2, 7), 2))
+    play.send(leg, event(result(play.sent("tools/call")[0].id, {"n": 1}, 7), 3))
+
+    assert back.answer["result"]["n"] == 1
+    assert play.runs == 1
+    assert play.heals == []

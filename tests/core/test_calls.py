@@ -6,9 +6,11 @@ import pytest
 
 from epochgate.core import commands as do
 from epochgate.core import http
+from epochgate.core.commands import EndAnswer, Write
 from epochgate.core.events import LegEnd
 from tests.core.messages import error, event, log, notification, progress, request, result, retry
 from tests.core.playbook import JSON, opened
+from tests.core.scenes import open_call
 
 
 def test_the_request_goes_up_under_the_upstream_id_and_with_its_own_headers() -> None:
@@ -196,3 +198,17 @@ def test_retry_between_events_is_not_taken_for_a_message() -> None:
     play.send(leg, retry(10), b": ping\n\n", event(result(leg.id)))
 
     assert exchange.messages == [result(5)]
+
+
+def test_the_answer_and_the_final_chunk_are_one_write_and_the_leg_is_drained() -> None:
+    """Python closes right after the answer, before the terminator (W7)."""
+    play = opened()
+    exchange, leg = open_call(play)
+    play.steps.clear()
+    play.send(leg, event(progress(leg.token, 2)), event(result(leg.id)))
+
+    written = [step for step in play.steps if isinstance(step, Write | EndAnswer)]
+    assert [type(step) for step in written] == [EndAnswer]
+    assert leg.was_drained
+    play.leave(exchange)  # whatever the client does: it is done
+    assert play.get(exchange.last_id).status == 405

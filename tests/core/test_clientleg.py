@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import pytest
 
-from epochgate.core.commands import EndAnswer, Write
 from epochgate.core.events import ClientDrained, ClientLeft, ClientStalled, DrainBegun, LegAnswered, LegRead
 from epochgate.core.generation import MAX_TASKS
 from epochgate.core.policy import Stamps
@@ -21,7 +20,7 @@ from tests.core.messages import (
     request,
     result,
 )
-from tests.core.playbook import JSON, Play, opened, quiet
+from tests.core.playbook import JSON, Play, opened
 from tests.core.scenes import (
     call,
     cursor,
@@ -83,45 +82,6 @@ def test_a_stream_that_was_begun_for_its_caller_ends_if_the_server_offers_none()
     assert exchange.status == 200
     assert not exchange.is_open
     assert exchange.body == b""
-
-
-@pytest.mark.parametrize("how", ["drain", "withdrawn", "lost", "deleted"])
-def test_a_standalone_leg_always_ends_with_the_final_chunk(how: str) -> None:
-    """Python counts aborted GETs over a session's life (W8)."""
-    play, exchange, leg = listening()
-    match how:
-        case "drain":
-            play.feed(DrainBegun(play.now + 25))
-        case "withdrawn":
-            play.cut(leg)
-            play.advance(2)
-            play.refuse(play.leg("GET"), 405)
-        case "lost":
-            quiet(play)
-            play.cut(leg)
-            play.call()
-            play.refuse(play.leg("tools/call"), 404)
-            made = play.leg("initialize")
-            play.answer(made, initialize_answer(made.id, capabilities={}), headers=JSON)
-        case _:
-            play.delete()
-            play.refuse(play.leg("DELETE"), 200)
-
-    assert (exchange.is_open, exchange.is_aborted) == (False, False)
-
-
-def test_the_answer_and_the_final_chunk_are_one_write_and_the_leg_is_drained() -> None:
-    """Python closes right after the answer, before the terminator (W7)."""
-    play = opened()
-    exchange, leg = open_call(play)
-    play.steps.clear()
-    play.send(leg, event(progress(leg.token, 2)), event(result(leg.id)))
-
-    written = [step for step in play.steps if isinstance(step, Write | EndAnswer)]
-    assert [type(step) for step in written] == [EndAnswer]
-    assert leg.was_drained
-    play.leave(exchange)  # whatever the client does: it is done
-    assert play.get(exchange.last_id).status == 405
 
 
 def test_tombstones_have_a_limit_and_the_oldest_go_first() -> None:
@@ -259,23 +219,6 @@ def test_an_answer_that_came_while_its_client_was_away_is_kept_as_long_as_the_cl
     assert repr(play.session) == "<Session live g1, 0 streams>"
     stone = play.get(exchange.last_id)
     assert stone.answer["error"]["data"]["reason"] == "expired"
-
-
-def test_all_runs_of_a_call_are_forgotten_and_their_cursors_told_so() -> None:
-    play = opened(retain_s=10.0)
-    exchange, leg = open_call(play)
-    at = exchange.last_id
-    play.cut(leg)
-    play.heal()
-    again = play.leg("tools/call")
-    play.open(again)
-    play.send(again, event(result(again.id)))
-    assert exchange.answer["id"] == 5
-
-    play.advance(11)
-
-    assert repr(play.session) == "<Session live g2, 0 streams>"
-    assert play.get(at).answer["error"]["data"]["reason"] == "expired"
 
 
 def test_a_listener_that_is_given_up_takes_the_streams_of_before_its_heals_along() -> None:

@@ -1,4 +1,7 @@
-"""What a message claims to be, and what it and its event say."""
+"""What a message claims to be, and what it and its event say.
+
+Longer than most: its module is to be proven by this file alone.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from epochgate.core.policy import Stamps
 from tests.core.messages import Json, ask, error, event, initialize_answer, log, progress, request, result
 from tests.core.playbook import JSON, Play, opened, quiet
 from tests.core.scenes import (
+    EPOCH,
     broken,
     call,
     learn_tools,
@@ -340,3 +344,15 @@ def test_level_and_subscriptions_are_put_back_by_a_heal() -> None:
         ("logging/setLevel", {"level": "info"}),
         ("resources/subscribe", {"uri": "file:///b"}),
     ]
+
+
+def test_the_last_event_again_is_dropped() -> None:
+    """Rmcp re-sends it (R31)."""
+    play, exchange = broken()
+    post = play.sent("tools/call")[0]
+
+    resume(play, (progress(post.token, 3, EPOCH), 4), (result(post.id, epoch=EPOCH), 5))
+
+    assert play.dropped == ["duplicate"]
+    assert exchange.answer["id"] == 5
+    assert play.runs == 1

@@ -1,4 +1,7 @@
-"""POSTs that owe no answer: notifications, cancels, and answers to the server's questions (R24, W4)."""
+"""POSTs that owe no answer: notifications, cancels, and answers to the server's questions (R24, W4).
+
+Longer than most: its module is to be proven by this file alone.
+"""
 
 from __future__ import annotations
 
@@ -131,18 +134,6 @@ def test_the_answer_to_a_question_whose_call_has_ended_goes_no_further() -> None
     assert play.dropped == ["stale_answer"]
 
 
-@pytest.mark.parametrize("method", ["notifications/roots/list_changed", "notifications/x"])
-def test_a_strangers_notification_that_meets_404_passes_too(method: str) -> None:
-    """(a) Nor does it park the session for Alice (R32)."""
-    play = opened()
-    quiet(play)
-    bob = play.post({"jsonrpc": "2.0", "method": method}, who=BOB)
-    play.refuse(play.leg(method), 404, b"who?")
-
-    assert (bob.status, bob.body) == (404, b"who?")
-    assert play.session.state is SessionState.LIVE
-
-
 def test_a_call_that_asked_on_the_standalone_stream_is_not_run_again_either() -> None:
     """(a) TypeScript servers put questions there: any call of the session may have asked (R28)."""
     play, _, stand = listening(reissue=Reissue.ALWAYS)
@@ -246,20 +237,6 @@ def test_a_notification_that_another_replica_did_not_know_is_sent_once_more() ->
     assert len(play.sent("notifications/x")) == 2
 
 
-def test_answers_in_one_array_are_acknowledged_when_each_was() -> None:
-    play = opened()
-    _, leg = open_call(play)
-    play.send(leg, event(ask(0)), event(ask(1)))
-    reply = play.post([result(0, {"action": "accept"}), result(1, {"action": "accept"})])
-
-    first, second = play.sent("answer")
-    play.accept(first)
-    assert reply.status is None
-    play.accept(second)
-
-    assert reply.status == 202
-
-
 def test_an_answer_that_finds_its_session_gone_has_the_call_run_again() -> None:
     """Roots are no human's answer: the second run may ask again."""
     play = opened()
@@ -292,20 +269,6 @@ def test_an_answer_that_the_server_refuses_leaves_the_question_open() -> None:
     play.accept(play.leg("answer"))
     assert again.status == 202
     assert play.dropped == []
-
-
-def test_a_stranger_cancels_nothing() -> None:
-    """Who learned the session's id and no credentials must not end others' calls (R32)."""
-    play = opened()
-    exchange, leg = open_call(play)
-
-    refused = play.post(cancel(5), who=b"mallory")
-    play.refuse(play.leg("notifications/cancelled"), 401)
-    play.advance(6)
-
-    play.send(leg, event(result(leg.id, {"run": 1})))
-    assert refused.status == 401
-    assert exchange.answer["result"]["run"] == 1
 
 
 def test_a_cancel_under_a_new_token_counts_once_the_server_has_taken_it() -> None:
@@ -393,3 +356,15 @@ def test_a_cancel_under_a_new_token_that_names_nothing_goes_up_as_it_is() -> Non
 
     assert accepted.status == 202
     assert exchange.answer["id"] == 5
+
+
+@pytest.mark.parametrize("method", ["notifications/roots/list_changed", "notifications/x"])
+def test_a_strangers_notification_that_meets_404_passes_too(method: str) -> None:
+    """(a) Nor does it park the session for Alice (R32)."""
+    play = opened()
+    quiet(play)
+    bob = play.post({"jsonrpc": "2.0", "method": method}, who=BOB)
+    play.refuse(play.leg(method), 404, b"who?")
+
+    assert (bob.status, bob.body) == (404, b"who?")
+    assert play.session.state is SessionState.LIVE

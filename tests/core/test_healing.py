@@ -236,17 +236,6 @@ def test_a_heal_ends_with_its_session_though_it_was_to_be_tried_again() -> None:
     assert len(play.sent("initialize")) == 2
 
 
-def test_a_heal_that_is_refused_is_parked_for_the_next_caller() -> None:
-    play, exchange = lost()
-    play.refuse(play.leg("initialize"), 401)
-    assert play.session.state is SessionState.PARKED
-
-    play.call("other", id=6)
-
-    assert exchange.status is None
-    assert play.has_leg("initialize")
-
-
 def test_without_stamps_the_same_session_id_again_is_no_new_session() -> None:
     """Two runs under one id could not be told apart in it."""
     play = opened(stamp=Stamps.OFF)
@@ -397,24 +386,6 @@ def test_a_heal_is_not_tried_again_while_a_delete_is_under_way() -> None:
     play.advance(5)
 
     assert len(play.sent("initialize")) == 2  # the client's own, and the one before the DELETE
-
-
-def test_a_waiting_call_of_a_parked_session_goes_up_in_what_its_client_negotiated() -> None:
-    """A heal was refused; the client's own initialize is as good as one (R27)."""
-    play, exchange = lost()
-    play.refuse(play.leg("initialize"), 401)
-    again = play.post(request("initialize", {"protocolVersion": "2025-11-25"}, id="again"))
-    leg = play.leg("initialize")
-    play.answer(
-        leg,
-        initialize_answer(leg.id),
-        headers=((b"Content-Type", b"application/json"), (b"Mcp-Session-Id", b"up-1")),
-    )
-
-    assert again.answer["id"] == "again"
-    leg = play.leg("tools/call")
-    play.answer(leg, result(leg.id))
-    assert exchange.answer["id"] == 5
 
 
 def test_what_waited_for_a_heal_that_was_refused_goes_up_when_its_client_negotiates_anew() -> None:

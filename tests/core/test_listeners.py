@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from epochgate.core import http
 from epochgate.core.events import DrainBegun
-from tests.core.messages import event, log, progress, result
-from tests.core.playbook import opened
-from tests.core.scenes import listening, say, texts
+from tests.core.messages import event, initialize_answer, log, progress, result
+from tests.core.playbook import JSON, opened, quiet
+from tests.core.scenes import cursor, listening, say, texts
 
 
 def test_a_get_opens_it_and_primes_at_once() -> None:
@@ -189,3 +191,53 @@ def test_a_cursor_of_one_that_was_given_up_gets_all_of_what_followed_it() -> Non
     say(play, again, "c")
 
     assert texts(third) == ["b", "c"]
+
+
+@pytest.mark.parametrize("how", ["drain", "withdrawn", "lost", "deleted"])
+def test_a_standalone_leg_always_ends_with_the_final_chunk(how: str) -> None:
+    """Python counts aborted GETs over a session's life (W8)."""
+    play, exchange, leg = listening()
+    match how:
+        case "drain":
+            play.feed(DrainBegun(play.now + 25))
+        case "withdrawn":
+            play.cut(leg)
+            play.advance(2)
+            play.refuse(play.leg("GET"), 405)
+        case "lost":
+            quiet(play)
+            play.cut(leg)
+            play.call()
+            play.refuse(play.leg("tools/call"), 404)
+            made = play.leg("initialize")
+            play.answer(made, initialize_answer(made.id, capabilities={}), headers=JSON)
+        case _:
+            play.delete()
+            play.refuse(play.leg("DELETE"), 200)
+
+    assert (exchange.is_open, exchange.is_aborted) == (False, False)
+
+
+def test_a_cursor_of_a_listener_that_was_given_up_takes_over_the_one_that_is_open() -> None:
+    """What lies between is a gap, and counted."""
+    play, old, leg = listening(hold_s=30.0)
+    say(play, leg, "a")
+    play.leave(old)
+    play.advance(31)
+    new = play.get()
+    play.open(play.leg("GET"))
+
+    back = play.get(old.last_id)
+    say(play, play.leg("GET"), "b")
+
+    assert texts(back) == ["b"]
+    assert not new.is_open
+    assert "standalone_gaps" in play.counted
+
+
+def test_a_cursor_of_a_listener_leads_to_what_it_has_not_read() -> None:
+    play, listener, leg = listening()
+    say(play, leg, "a", "b")
+
+    assert texts(play.get(cursor(listener, 1))) == ["b"]
+    assert "standalone_gaps" not in play.counted

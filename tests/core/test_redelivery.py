@@ -7,7 +7,7 @@ import pytest
 from epochgate.core import http
 from tests.core.messages import error, event, result
 from tests.core.playbook import opened
-from tests.core.scenes import EVENTS, cursor, give, running, steps
+from tests.core.scenes import EVENTS, cursor, give, open_call, running, steps
 
 
 @pytest.mark.parametrize("read", range(EVENTS + 1))
@@ -259,3 +259,20 @@ def test_a_replay_is_refused_to_a_client_that_takes_no_stream_and_to_no_other(
 
     play.client_headers = play.client_headers[:1]
     assert play.get(first).answer == result(5), "the refusal took nothing away"
+
+
+def test_all_runs_of_a_call_are_forgotten_and_their_cursors_told_so() -> None:
+    play = opened(retain_s=10.0)
+    exchange, leg = open_call(play)
+    at = exchange.last_id
+    play.cut(leg)
+    play.heal()
+    again = play.leg("tools/call")
+    play.open(again)
+    play.send(again, event(result(again.id)))
+    assert exchange.answer["id"] == 5
+
+    play.advance(11)
+
+    assert repr(play.session) == "<Session live g2, 0 streams>"
+    assert play.get(at).answer["error"]["data"]["reason"] == "expired"

@@ -144,29 +144,6 @@ def test_a_stranger_who_learned_the_id_cannot_have_the_session_rebuilt_in_its_na
     assert alice.json == result(6)
 
 
-def test_a_loss_of_generation_2_reported_after_3_is_live_joins_it() -> None:
-    """Never another heal: a loss names its generation (R26)."""
-    play = opened()
-    calls = []
-    for number in (1, 2):  # one call that stays unbroken in each generation, one that is cut
-        kept = open_call(play, id=number)
-        _, cut = open_call(play, id=number + 10)
-        play.cut(cut)
-        play.heal(b"up-%d" % (number + 1))
-        calls.append(kept)
-    (exchange, leg) = calls[1]
-    assert leg.session_id == b"up-2"
-    assert play.session.current.number == 3
-
-    play.cut(leg)
-
-    again = play.sent("tools/call")[-1]
-    assert again.session_id == b"up-3"
-    play.answer(again, result(again.id))
-    assert exchange.answer["id"] == 2
-    assert len(play.facts(HealBegun)) == 2
-
-
 def ran_on(play: Play) -> tuple[Exchange, Upstream]:
     """A call of the first generation, which goes on beside the second."""
     exchange, leg = open_call(play, id=1)
@@ -279,37 +256,6 @@ def test_a_standalone_stream_whose_resume_is_refused_is_opened_anew_later() -> N
 
     assert play.leg("GET").last_event_id is None
     assert exchange.is_open
-
-
-def test_a_session_that_is_lost_while_nobody_waits_is_healed_for_who_comes_back() -> None:
-    play, exchange = broken()
-    play.leave(exchange)
-    play.refuse(play.leg("GET"), 404)
-    assert play.session.state is SessionState.PARKED
-
-    play.get(exchange.last_id)
-
-    assert play.has_leg("initialize")
-
-
-def test_a_late_loss_whose_second_run_hangs_on_unknown_tools_has_them_asked_for() -> None:
-    """Then it joins the session that there is."""
-    play = opened(tools=None)
-    play.tools = []
-    first, one = open_call(play, id=1)
-    _, two = open_call(play, id=2)
-    play.cut(two)
-    play.heal()
-    play.cut(one)
-    listing = play.leg("tools/list")
-    assert listing.session_id == b"up-2"
-
-    play.answer(listing, result(listing.id, {"tools": [{"name": "work"}]}))
-
-    again = play.leg("tools/call")
-    play.answer(again, result(again.id))
-    assert first.answer["id"] == 1
-    assert len(play.sent("initialize")) == 2
 
 
 def test_a_loss_that_nobody_waits_for_leaves_a_heal_alone_that_is_under_way() -> None:

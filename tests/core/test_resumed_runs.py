@@ -117,18 +117,6 @@ def test_ids_that_are_not_comparable_do_not_stand_in_the_way() -> None:
     assert play.judged == [("upstream", "resume", "epoch_match")]
 
 
-def test_the_last_event_again_is_dropped() -> None:
-    """Rmcp re-sends it (R31)."""
-    play, exchange = broken()
-    post = play.sent("tools/call")[0]
-
-    resume(play, (progress(post.token, 3, EPOCH), 4), (result(post.id, epoch=EPOCH), 5))
-
-    assert play.dropped == ["duplicate"]
-    assert exchange.answer["id"] == 5
-    assert play.runs == 1
-
-
 def test_a_header_that_states_the_epoch_proves_a_stamped_message() -> None:
     """It satisfies the epoch check (R7)."""
     play = opened(epoch_header=b"e1")

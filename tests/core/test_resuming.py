@@ -7,7 +7,7 @@ import pytest
 from epochgate.core import cursor as cursors
 from epochgate.core.commands import Drifted
 from epochgate.core.events import LegEnd
-from tests.core.messages import Json, event, initialize_answer, log, notification, progress, result
+from tests.core.messages import Json, event, initialize_answer, log, progress, result
 from tests.core.playbook import JSON, MARK, Play, opened
 from tests.core.scenes import (
     UP_2,
@@ -56,21 +56,6 @@ def test_while_the_server_is_down_a_stranger_gets_nothing() -> None:
     assert b"secret" not in bob.body
 
 
-def test_a_stranger_cannot_take_the_standalone_stream_over() -> None:
-    play = opened()
-    alice = play.get()
-    leg = play.leg("GET")
-    play.open(leg)
-    play.leave(alice)
-    play.send(leg, event(notification("notifications/message", {"level": "info", "data": "secret"})))
-    bob = play.get(who=BOB)
-    assert bob.status is None
-    play.refuse(play.leg("ping"), 401)
-
-    assert bob.status == 401
-    assert b"secret" not in bob.body
-
-
 def refused_while_away(status: int = 401) -> tuple[Play, Exchange]:
     """A call whose client left, whose leg broke, and whose resume was refused."""
     play = opened(epoch=7)
@@ -82,25 +67,6 @@ def refused_while_away(status: int = 401) -> tuple[Play, Exchange]:
     play.cut(leg)
     play.refuse(play.leg("GET"), status)
     return play, exchange
-
-
-@pytest.mark.parametrize("status", [401, 403])
-def test_a_resume_refused_while_its_client_is_away_waits_for_it(status: int) -> None:
-    """Its token may have expired meanwhile; it comes back with another, and nothing is lost (R32, G5)."""
-    play, exchange = refused_while_away(status)
-    assert not play.has_leg("GET")
-
-    back = play.get(exchange.last_id, who=b"alice-2")
-    play.answer(play.leg("ping"), result(play.leg("ping").id, {}, 7))
-    leg = play.leg("GET")
-    assert (b"Authorization", b"alice-2") in leg.headers
-    play.open(leg)
-    play.send(leg, event(progress(play.sent("tools/call")[0].token, 2, 7), 2))
-    play.send(leg, event(result(play.sent("tools/call")[0].id, {"n": 1}, 7), 3))
-
-    assert back.answer["result"]["n"] == 1
-    assert play.runs == 1
-    assert play.heals == []
 
 
 def test_two_resumes_of_a_stream_that_was_given_up_wait_for_one_new_one() -> None:
@@ -261,48 +227,6 @@ def test_a_cursor_before_what_is_kept_leads_to_an_error_for_a_call_and_to_a_gap_
     assert texts(back)[-1] == "word 29"
     assert "word 2" not in texts(back)
     assert "standalone_gaps" in play.counted
-
-
-def test_a_cursor_of_a_listener_that_was_given_up_takes_over_the_one_that_is_open() -> None:
-    """What lies between is a gap, and counted."""
-    play, old, leg = listening(hold_s=30.0)
-    say(play, leg, "a")
-    play.leave(old)
-    play.advance(31)
-    new = play.get()
-    play.open(play.leg("GET"))
-
-    back = play.get(old.last_id)
-    say(play, play.leg("GET"), "b")
-
-    assert texts(back) == ["b"]
-    assert not new.is_open
-    assert "standalone_gaps" in play.counted
-
-
-def test_a_cursor_of_a_listener_leads_to_what_it_has_not_read() -> None:
-    play, listener, leg = listening()
-    say(play, leg, "a", "b")
-
-    assert texts(play.get(cursor(listener, 1))) == ["b"]
-    assert "standalone_gaps" not in play.counted
-
-
-def test_of_two_returns_with_new_credentials_the_newer_wins_whichever_is_accepted_first() -> None:
-    """R35: the older is not its client's any more."""
-    play = opened()
-    alice, leg = open_call(play)
-    play.leave(alice)
-    older, newer = play.get(alice.last_id, who=BOB), play.get(alice.last_id, who=BOB)
-    first, second = play.sent("ping")
-
-    play.answer(second, result(second.id, {}))
-    play.answer(first, result(first.id, {}))
-    play.send(leg, event(progress(leg.token, 2)))
-
-    assert not older.is_open
-    assert newer.is_open
-    assert newer.messages == [progress(5, 2)]
 
 
 def test_a_cursor_that_was_never_given_out_names_nothing() -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from epochgate.core.commands import HealBegun
 from epochgate.core.policy import SessionLoss
 from epochgate.core.states import SessionState
 from tests.core.messages import event, result
 from tests.core.playbook import MARK, opened, quiet
-from tests.core.scenes import lost, open_call
+from tests.core.scenes import broken, lost, open_call
 
 
 def test_after_a_heal_the_first_answer_carries_the_mark_until_one_was_delivered() -> None:
@@ -109,3 +110,57 @@ def test_an_answer_of_the_last_five_seconds_is_a_sign_of_life() -> None:
 
     assert play.has_leg("ping")
     assert not play.has_leg("initialize")
+
+
+def test_a_loss_of_generation_2_reported_after_3_is_live_joins_it() -> None:
+    """Never another heal: a loss names its generation (R26)."""
+    play = opened()
+    calls = []
+    for number in (1, 2):  # one call that stays unbroken in each generation, one that is cut
+        kept = open_call(play, id=number)
+        _, cut = open_call(play, id=number + 10)
+        play.cut(cut)
+        play.heal(b"up-%d" % (number + 1))
+        calls.append(kept)
+    (exchange, leg) = calls[1]
+    assert leg.session_id == b"up-2"
+    assert play.session.current.number == 3
+
+    play.cut(leg)
+
+    again = play.sent("tools/call")[-1]
+    assert again.session_id == b"up-3"
+    play.answer(again, result(again.id))
+    assert exchange.answer["id"] == 2
+    assert len(play.facts(HealBegun)) == 2
+
+
+def test_a_session_that_is_lost_while_nobody_waits_is_healed_for_who_comes_back() -> None:
+    play, exchange = broken()
+    play.leave(exchange)
+    play.refuse(play.leg("GET"), 404)
+    assert play.session.state is SessionState.PARKED
+
+    play.get(exchange.last_id)
+
+    assert play.has_leg("initialize")
+
+
+def test_a_late_loss_whose_second_run_hangs_on_unknown_tools_has_them_asked_for() -> None:
+    """Then it joins the session that there is."""
+    play = opened(tools=None)
+    play.tools = []
+    first, one = open_call(play, id=1)
+    _, two = open_call(play, id=2)
+    play.cut(two)
+    play.heal()
+    play.cut(one)
+    listing = play.leg("tools/list")
+    assert listing.session_id == b"up-2"
+
+    play.answer(listing, result(listing.id, {"tools": [{"name": "work"}]}))
+
+    again = play.leg("tools/call")
+    play.answer(again, result(again.id))
+    assert first.answer["id"] == 1
+    assert len(play.sent("initialize")) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from epochgate.core import http
+from epochgate.core.states import SessionState
 from tests.core.messages import (
     Json,
     event,
@@ -134,3 +135,32 @@ def test_the_cookie_of_a_heal_replaces_the_clients() -> None:
     cookie = http.find(play.leg("tools/call").headers, b"cookie") or b""
 
     assert sorted(cookie.replace(b" ", b"").split(b";")) == [b"lb=new", b"own=1"]
+
+
+def test_a_waiting_call_of_a_parked_session_goes_up_in_what_its_client_negotiated() -> None:
+    """A heal was refused; the client's own initialize is as good as one (R27)."""
+    play, exchange = lost()
+    play.refuse(play.leg("initialize"), 401)
+    again = play.post(request("initialize", {"protocolVersion": "2025-11-25"}, id="again"))
+    leg = play.leg("initialize")
+    play.answer(
+        leg,
+        initialize_answer(leg.id),
+        headers=((b"Content-Type", b"application/json"), (b"Mcp-Session-Id", b"up-1")),
+    )
+
+    assert again.answer["id"] == "again"
+    leg = play.leg("tools/call")
+    play.answer(leg, result(leg.id))
+    assert exchange.answer["id"] == 5
+
+
+def test_a_heal_that_is_refused_is_parked_for_the_next_caller() -> None:
+    play, exchange = lost()
+    play.refuse(play.leg("initialize"), 401)
+    assert play.session.state is SessionState.PARKED
+
+    play.call("other", id=6)
+
+    assert exchange.status is None
+    assert play.has_leg("initialize")

@@ -60,13 +60,13 @@ LISTED: dict[str, tuple[str, ...]] = {
         "shell/test_upstream.py::test_a_connect_that_hangs_is_not_sent",
     ),
     "W7": (
-        "core/test_clientleg.py::test_the_answer_and_the_final_chunk_are_one_write_and_the_leg_is_drained",
+        "core/test_calls.py::test_the_answer_and_the_final_chunk_are_one_write_and_the_leg_is_drained",
         "shell/test_leg.py::test_a_drained_leg_is_read_to_its_end_and_its_connection_used_again",
         "shell/test_leg.py::test_a_drained_leg_that_does_not_end_is_closed",
         "faults/test_broken_legs.py::test_a_server_that_closes_right_after_its_answer_has_answered",
     ),
     "W8": (
-        "core/test_clientleg.py::test_a_standalone_leg_always_ends_with_the_final_chunk",
+        "core/test_listeners.py::test_a_standalone_leg_always_ends_with_the_final_chunk",
         "rules/test_wire_answers.py::test_a_request_leg_does_not_end_without_an_answer",
         "core/test_delivery.py::test_a_process_that_goes_away_answers_what_is_owed",
         "core/test_standalone.py::test_the_server_may_withdraw_it",
