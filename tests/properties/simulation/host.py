@@ -9,6 +9,7 @@ from random import Random
 from typing import Protocol
 
 from epochgate.core import commands, events
+from epochgate.core.generation import Generation
 from tests.properties.simulation.clock import Clock, Runaway
 from tests.properties.simulation.connection import Connection
 from tests.properties.simulation.durability import Durability
@@ -78,6 +79,11 @@ class Host:
         self._reached: tuple[float, int] = (-1.0, 0)
         self._last_persisted = 0.0
         self._durability = Durability()
+
+    @property
+    def generations(self) -> tuple[Generation, ...]:
+        """Every generation that the session ever had, oldest first."""
+        return tuple(self._invariants.generations.values())
 
     def feed(self, event: events.Event) -> None:
         self._queue.append(event)

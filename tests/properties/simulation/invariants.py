@@ -15,12 +15,14 @@ class Invariants:
 
     def __init__(self, middle: object) -> None:
         self._session = middle if isinstance(middle, Session) else None
-        self._generations: dict[int, Generation] = {}  # stream handle -> what its POST was sent in
+        self._sent_in: dict[int, Generation] = {}  # stream handle -> what its POST was sent in
+        self.generations: dict[int, Generation] = {}  # by number; the session lets go of old ones
 
     def broken(self) -> Iterator[str]:
         session = self._session
         if session is None:
             return
+        self.generations |= {one.number: one for one in session.generations}
         running = size = 0
         requests: dict[int, Stream] = {}
         for stream in session.streams.values():
@@ -42,7 +44,7 @@ class Invariants:
 
     def _stream(self, session: Session, stream: Stream) -> Iterator[str]:
         if stream.up is not Up.WAITING:
-            sent_in = self._generations.setdefault(stream.handle, stream.generation)
+            sent_in = self._sent_in.setdefault(stream.handle, stream.generation)
             if sent_in is not stream.generation:
                 yield f"invariant: {stream} was sent in {sent_in}"
         if stream.reissues > session.policy.max_reissues:
