@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
-from epochgate.core import epoch, evidence, questions, reissue, reissuing, resuming, verdict
+from epochgate.core import ending, epoch, evidence, questions, reissue, reissuing, resuming, verdict
 from epochgate.core.axes import Match, MessageEvidence
 from epochgate.core.journal import Journal
 from epochgate.core.session import Session
@@ -125,6 +125,10 @@ def _nothing_is_recorded_first(stack: ExitStack) -> None:
     original = _put(stack, Session, "persist", persist)
 
 
+def _old_sessions_are_left(stack: ExitStack) -> None:
+    _put(stack, ending, "end_if_over", lambda _session, _generation: None)
+
+
 MUTATIONS = (
     Mutation("epochs_never_differ", "another epoch counts as the captured one (G1)", _epochs_never_differ),
     Mutation(
@@ -160,6 +164,11 @@ MUTATIONS = (
         "nothing_is_recorded_first",
         "a POST goes up before its record is durable (R16)",
         _nothing_is_recorded_first,
+    ),
+    Mutation(
+        "old_sessions_are_left",
+        "a heal leaves a session that still lives behind (R26)",
+        _old_sessions_are_left,
     ),
 )
 QUICK = ("restarts_are_not_told", "replays_skip_an_event", "nobody_is_asked")
