@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from tests.core.messages import ask, event, log, progress, result
+from epochgate.core.events import LegEnd
+from tests.core.messages import ask, event, log, progress, result, retry
 from tests.core.playbook import MARK, Play, opened
-from tests.core.scenes import call, lost
+from tests.core.scenes import call, lost, steps
 from tests.core.sides import Exchange, Upstream
 
 
@@ -131,3 +132,22 @@ def test_upstream_epochs_of_a_fresh_call_after_a_heal_are_taken_out_too() -> Non
 
     assert [one["params"]["data"] for one in exchange.messages[:-1]] == ["a", "b", "c"]
     assert b"session_epoch" not in exchange.body
+
+
+def test_a_replayed_event_is_known_again_however_often_others_are_replayed_beside_it() -> None:
+    """Same id, same bytes: dropped (R31), by a server that replays its whole session at every poll."""
+    play = opened()
+    exchange, post = call(play)
+    own, beside = event(progress(post.token, 1), "own"), event(log("x" * 50_000), "beside")
+    play.send(post, own, retry(100))
+    play.end(post, LegEnd.CLEAN)
+
+    for _ in range(10):
+        play.advance(1)
+        leg = play.leg("GET")
+        play.open(leg)
+        play.send(leg, own, beside, retry(100))
+        play.end(leg, LegEnd.CLEAN)
+
+    assert steps(exchange) == [1]
+    assert play.dropped == ["duplicate", "unproven"] * 10

@@ -144,6 +144,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_resumed_runs.py::test_a_repeated_event_does_not_blind_the_judge_for_the_next_hole",
         "guarantees/test_g1_resumed.py::test_a_server_that_sends_its_last_event_again_is_no_divergence",
         "core/test_eventids.py::test_a_block_that_goes_on_and_then_jumps_ends_the_comparing",
+        "core/test_resumed_legs.py::test_a_replayed_event_is_known_again_however_often_others_are_replayed_beside_it",
     ),
     "R32": (
         "core/test_restarting.py::test_a_stranger_who_learned_the_id_cannot_have_the_session_rebuilt_in_its_name",

@@ -104,12 +104,17 @@ def learn(stream: Stream, event: sse.Event) -> None:
 
 def learn_from(stream: Stream, event: sse.Event, readings: Sequence[Reading]) -> None:
     """Take the id of a message that was accepted. On a leg that broke, only what carries a stamp of
-    this stream moves the resume's cursor: some servers replay other streams beside it (R6)."""
+    this stream moves the resume's cursor: some servers replay other streams beside it (R6). What they
+    replay is kept once, however often it comes: copies of it would displace the stream's own (R31)."""
     is_own = any(reading.claim in (Claim.ANSWER, Claim.PROGRESS) for reading in readings)
     may_move = stream.leg_kind is Leg.UNBROKEN or is_own or not stream.is_request
-    if may_move or (event.id and stream.ids.step(event) is IdStep.NEXT):
+    if may_move:
         learn(stream, event)
-    elif event.id:
+        return
+    step = stream.ids.step(event)
+    if step is IdStep.NEXT:
+        learn(stream, event)
+    elif event.id and step is not IdStep.SAME:
         stream.ids.remember(event.raw)
 
 
