@@ -166,7 +166,8 @@ REASONS: dict[tuple[str, str], str] = {
     ("restart", "session_replaced"): "an answer names another `Mcp-Session-Id`",
     ("restart", "cursor_unknown"): "a resume was answered 400",
     ("restart", "not_resumable"): "a resume was answered by 405 or by no event stream, or by 409, 429, "
-        "502, 503 or 504 until `resume_deadline`; or too many resumes brought no message",
+        "502, 503 or 504 until `resume_deadline`; or too many resumes brought no message; or an answer came "
+        "in one batch with a message that must not be relayed",
     ("restart", "empty_resume"): "`max_resumes_without_message` resumes in a row brought no event at all",
     ("restart", "upstream_lost"): "the server could not be reached until `resume_deadline`",
     ("restart", "poll_unproven"): "the server announced the close and states no epochs, and "

@@ -290,6 +290,8 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_batches_and_cancels.py::test_withheld_members_of_a_json_batch_get_their_error_too",
         "guarantees/test_g3_one_answer.py::test_a_batch_that_breaks_is_sent_again_without_what_was_answered",
         "core/test_session_found.py::test_only_what_a_client_cannot_have_read_of_a_forgotten_batch_is_an_error",
+        "core/test_batches_and_cancels.py::test_an_answer_in_a_batch_that_must_not_be_relayed_is_a_restart",
+        "core/test_batches_and_cancels.py::test_a_batch_without_an_answer_that_must_not_be_relayed_is_dropped",
     ),
     "R42": (
         "rules/test_wire_sockets.py::test_a_server_that_gives_a_healed_sessions_old_id_to_another_client",

@@ -163,15 +163,15 @@ class Leg:
             return members
         return {**members, "_meta": {"session_epoch": value}}
 
-    async def write(self, message: Json, id: object = Own.ID) -> None:
-        """One event; it is kept for a replay."""
+    async def write(self, message: Json | list[Json], id: object = Own.ID) -> None:
+        """One event, of a message or a batch; it is kept for a replay."""
         event_id = self.server.next_event_id(self.run) if id is Own.ID else id
         raw = self.frame(message, None if event_id is None else str(event_id))
         self.run.events.append((None if event_id is None else str(event_id), raw))
         if not self.is_mute:
             await self.raw(raw)
 
-    def frame(self, message: Json, event_id: str | None) -> bytes:
+    def frame(self, message: Json | list[Json], event_id: str | None) -> bytes:
         end = self.server.newline
         lines = [] if event_id is None else [b"id: " + event_id.encode()]
         lines += [b"event: message", b"data: " + json.dumps(message).encode()]

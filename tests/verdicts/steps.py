@@ -84,6 +84,13 @@ def answer(**stated: object) -> Step:
     return lambda leg: leg.answer(**stated)
 
 
+async def answer_behind_a_log(leg: Leg) -> None:
+    """As one event: a batch."""
+    params = leg.tagged({"level": "info", "data": leg.text("whose?")})
+    said: Json = {"jsonrpc": "2.0", "method": "notifications/message", "params": params}
+    await leg.write([said, {"jsonrpc": "2.0", "id": leg.run.id, "result": leg.result()}])
+
+
 def progress_of(run: int | None) -> Step:
     """Progress under the token of another run, or under one that nobody has."""
 

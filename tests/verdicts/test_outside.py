@@ -6,13 +6,16 @@ import asyncio
 
 import pytest
 
-from tests.support.server import Play
+from tests.support.server import Epochs, Play
 from tests.verdicts.rows import outside_row
 from tests.verdicts.stage import AGAIN, ONCE, listen, scripted, staged, told
 from tests.verdicts.steps import (
     WHOLE,
+    announces_poll,
+    answer_behind_a_log,
     asks,
     begins_a_large_question,
+    end,
     evict,
     hanging,
     in_turn,
@@ -131,6 +134,17 @@ async def test_a_call_that_could_not_be_sent_by_the_deadline_is_sent_in_a_new_se
         assert await listen(await asked) == ["run 1 done (stream_restart)"]  # what began the heal
         assert await stage.counted() == {"upstream request restart upstream_lost": 1}
         assert stage.server.found() == {"initialize": 2, "initialized": 2, "executions": 1}
+
+
+@outside_row("not_resumable")
+async def test_an_answer_in_one_batch_with_a_log_restarts_the_call_after_a_poll() -> None:
+    """Nothing tells whose the log is; without it the batch would not be relayed whole (R41)."""
+    polling = stream(progress(1), announces_poll(), end)
+    server = scripted(in_turn(polling, WHOLE), stream(answer_behind_a_log, end), epochs=Epochs.NEVER)
+    async with staged(server) as stage:
+        assert await stage.call() == ["run 1 step 1", "notice not_resumable", "run 2 done (not_resumable)"]
+        assert await stage.counted() == {"upstream request restart not_resumable": 1}
+        assert stage.server.found() == AGAIN
 
 
 @outside_row("event_too_large")

@@ -35,7 +35,7 @@ from epochgate.core.jsonrpc import Body, Kind, Message
 from epochgate.core.states import UpInput
 from epochgate.core.stream import OwedState, Stream
 from epochgate.core.timers import Timer
-from epochgate.core.verdict import Ruling, Verdict
+from epochgate.core.verdict import OUTSIDE, Ruling, Verdict
 
 if TYPE_CHECKING:
     from epochgate.core.session import Session
@@ -192,6 +192,8 @@ def _take_message(session: Session, stream: Stream, event: sse.Event, out: _Outg
     readings = evidence.read(session, stream, body, event, is_first=out.is_empty)
     rulings = [reading.ruling for reading in readings]
     ruling = min(rulings, key=lambda one: _WORST.index(one.verdict))
+    if body.is_batch and ruling.verdict is Verdict.DROP and _holds_answer(readings):
+        ruling = OUTSIDE["not_resumable"]
     stream.has_leg_event = stream.has_leg_event or stream.leg_kind is not Leg.UNBROKEN
     if ruling.verdict is Verdict.RESTART:
         out.flush()
@@ -215,6 +217,15 @@ def _take_message(session: Session, stream: Stream, event: sse.Event, out: _Outg
         elif reading.claim is Claim.ELSEWHERE_PROGRESS:
             progress.note(reading)
     return _settle(session, stream, readings, out, has_drifted=has_drifted)
+
+
+def _holds_answer(readings: list[Reading]) -> bool:
+    """Whether a batch that is dropped whole would take an owed answer with it: it does not come again, and
+    its client would wait for ever (R41, G3)."""
+    return any(
+        one.claim is Claim.ANSWER and one.owed is not None and one.owed.state is OwedState.OPEN
+        for one in readings
+    )
 
 
 def _count_resume(session: Session, stream: Stream, ruling: Ruling) -> None:

@@ -174,13 +174,14 @@ _TABLES: dict[type, tuple[Row, ...]] = {
 }
 
 # What is decided outside the tables: a question that can have no answer (R18), a POST that the server
-# refused because its session is gone, silence (R22), what can neither be kept nor passed on (R9), and
-# what cannot be read (W16).
+# refused because its session is gone, silence (R22), what can neither be kept nor passed on (R9), what
+# cannot be read (W16), and an answer in a batch that must not be relayed (R41).
 OUTSIDE: dict[str, Ruling] = {
     "question_void": Ruling(Verdict.RESTART, "question_void", Scope.STREAM),
     "request_id_reset": Ruling(Verdict.RESTART, "request_id_reset", Scope.SESSION),
     "session_gone": Ruling(Verdict.RESTART, "session_gone", Scope.SESSION),
     "upstream_lost": Ruling(Verdict.RESTART, "upstream_lost", Scope.STREAM),
+    "not_resumable": Ruling(Verdict.RESTART, "not_resumable", Scope.STREAM),
     "event_too_large": Ruling(Verdict.FAIL, "event_too_large"),
     "content_coding": Ruling(Verdict.FAIL, "content_coding"),
     "upstream_silent": Ruling(Verdict.FAIL, "upstream_silent", Scope.STREAM),
