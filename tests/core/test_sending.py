@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from epochgate.core.events import LegEnd, Persisted
+from epochgate.core.records import ReissueRecord
 from tests.core.messages import cancel, event, progress, result, retry
 from tests.core.playbook import Play, opened
 from tests.core.scenes import broken, call, lost, open_call, resume
@@ -145,3 +148,24 @@ def test_a_second_run_that_the_server_did_not_take_waits_for_a_client_that_left(
     play.get(exchange.last_id)
     play.heal(b"up-3")
     assert play.runs == 3
+
+
+@pytest.mark.parametrize(("status", "runs"), [(405, 2), (200, 1)])
+def test_a_second_run_that_was_being_counted_waits_for_a_delete(status: int, runs: int) -> None:
+    """DELETE pauses what is not sent yet, as well (R25)."""
+    play = opened()
+    exchange, leg = open_call(play)
+    play.cut(leg)
+    play.is_persisting = False
+    play.heal()
+    play.feed(Persisted(play.persists.pop().token))
+    assert isinstance(play.persists[0].record, ReissueRecord)
+    play.delete()
+
+    play.is_persisting = True
+    play.persist()
+    assert play.runs == 1
+    play.refuse(next(leg for leg in play.sent("DELETE") if leg.session_id == b"up-2"), status)
+
+    assert play.runs == runs
+    assert exchange.is_open == (runs == 2)

@@ -40,6 +40,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "faults/test_heals.py::test_a_delete_during_a_heal_wins",
         "guarantees/test_g3_one_answer.py::test_a_deleted_session_answers_what_it_owes",
         "core/test_ending.py::test_the_end_of_a_session_that_was_given_up_but_not_lost_is_told_to_its_server",
+        "core/test_sending.py::test_a_second_run_that_was_being_counted_waits_for_a_delete",
     ),
     "R26": (
         "core/test_session_loss.py::test_a_loss_of_generation_2_reported_after_3_is_live_joins_it",

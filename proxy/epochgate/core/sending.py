@@ -36,6 +36,8 @@ def send_post(session: Session, stream: Stream) -> None:
     if not stream.open_owed:
         clientleg.cancel_due(session, stream)
         return
+    if stream.reissues and session.defer_while_deleting(lambda: send_post(session, stream)):
+        return
     if _is_again_for_nobody(session, stream):
         stream.is_not_run = True
         restarting.restart(session, stream, OUTSIDE["upstream_lost"], [])
