@@ -176,6 +176,17 @@ def test_priming_of_a_resumed_leg_that_does_not_follow_moves_no_cursor() -> None
     assert play.leg("GET").last_event_id == b"4"
 
 
+def test_what_carries_no_stamp_moves_the_cursor_of_a_resumed_leg_if_it_follows() -> None:
+    """The id is the stream's own next one (R6, R31)."""
+    play, _ = broken(epoch=1)
+    leg = resume(play, (log("of this session", 1), 5))
+
+    play.cut(leg)
+    play.advance(1)
+
+    assert play.leg("GET").last_event_id == b"5"
+
+
 def test_what_carries_no_stamp_and_no_id_moves_no_cursor_on_a_resumed_leg() -> None:
     """It is relayed all the same: it states the epoch."""
     play, exchange = broken(epoch=1)

@@ -341,3 +341,39 @@ def test_a_batch_ends_when_only_cancelled_members_are_unanswered() -> None:
 
     assert not exchange.is_open
     assert exchange.answers == [result(6)]
+
+
+def test_an_answer_in_a_batch_that_must_not_be_relayed_is_a_restart() -> None:
+    """Relayed whole or not at all (R41): dropped without more, its call would wait for ever."""
+    play = opened()
+    exchange, post = open_call(play)
+    play.send(post, event(progress(post.token, 2), "a"), retry(100))
+    play.end(post, LegEnd.CLEAN)
+    play.advance(1)
+    leg = play.leg("GET")
+    play.open(leg)
+
+    play.send(leg, event([log("whose?"), result(post.id)], "b"))
+    play.heal()
+
+    again = play.leg("tools/call")
+    play.answer(again, result(again.id))
+    assert exchange.answer["id"] == 5
+    assert play.reasons == ["not_resumable"]
+
+
+def test_a_batch_without_an_answer_that_must_not_be_relayed_is_dropped() -> None:
+    """The run goes on: nothing owed is lost with it (R41)."""
+    play = opened()
+    exchange, post = open_call(play)
+    play.send(post, event(progress(post.token, 2), "a"), retry(100))
+    play.end(post, LegEnd.CLEAN)
+    play.advance(1)
+    leg = play.leg("GET")
+    play.open(leg)
+
+    play.send(leg, event([log("whose?"), progress(post.token, 3)], "b"), event(result(post.id), "c"))
+
+    assert exchange.answer["id"] == 5
+    assert play.dropped == ["unproven"]
+    assert play.runs == 1

@@ -70,6 +70,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_listeners.py::test_an_event_type_of_its_own_passes_until_the_leg_broke",
         "guarantees/test_g2_no_stranger.py::test_a_log_of_another_call_on_a_resumed_leg_is_dropped",
         "core/test_breaks.py::test_a_poll_goes_on_from_its_own_id_where_the_server_primes_other_streams_beside_it",
+        "core/test_evidence.py::test_what_carries_no_stamp_moves_the_cursor_of_a_resumed_leg_if_it_follows",
     ),
     "R7": (
         "rules/test_epoch_and_splice.py::test_what_states_nothing_on_a_leg_whose_session_was_re_created_is_not_relayed",

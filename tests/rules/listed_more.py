@@ -146,6 +146,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "guarantees/test_g1_resumed.py::test_a_server_that_sends_its_last_event_again_is_no_divergence",
         "core/test_eventids.py::test_a_block_that_goes_on_and_then_jumps_ends_the_comparing",
         "core/test_resumed_legs.py::test_a_replayed_event_is_known_again_however_often_others_are_replayed_beside_it",
+        "core/test_evidence.py::test_what_carries_no_stamp_moves_the_cursor_of_a_resumed_leg_if_it_follows",
     ),
     "R32": (
         "core/test_restarting.py::test_a_stranger_who_learned_the_id_cannot_have_the_session_rebuilt_in_its_name",
@@ -291,8 +292,8 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_batches_and_cancels.py::test_withheld_members_of_a_json_batch_get_their_error_too",
         "guarantees/test_g3_one_answer.py::test_a_batch_that_breaks_is_sent_again_without_what_was_answered",
         "core/test_session_found.py::test_only_what_a_client_cannot_have_read_of_a_forgotten_batch_is_an_error",
-        "core/test_batches_and_cancels.py::test_an_answer_in_a_batch_that_must_not_be_relayed_is_a_restart",
-        "core/test_batches_and_cancels.py::test_a_batch_without_an_answer_that_must_not_be_relayed_is_dropped",
+        "core/test_relaying.py::test_an_answer_in_a_batch_that_must_not_be_relayed_is_a_restart",
+        "core/test_relaying.py::test_a_batch_without_an_answer_that_must_not_be_relayed_is_dropped",
     ),
     "R42": (
         "rules/test_wire_sockets.py::test_a_server_that_gives_a_healed_sessions_old_id_to_another_client",
