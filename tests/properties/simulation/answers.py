@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from epochgate.core.commands import HealBegun
 from epochgate.core.policy import SessionLoss, Stamps
+from tests.properties.simulation import runs
 from tests.properties.simulation.calls import Call, Post
 from tests.properties.simulation.calm import is_calm, was_slow
 from tests.properties.simulation.client import Client
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def examine(world: World, client: Client, call: Call) -> Iterator[Violation]:
     post = call.post
     is_open = post.leg is not None and post.leg.is_current
-    if post.is_cancelled and is_open and not call.answers:
+    if post.is_cancelled and is_open and not call.answers and not _is_overtaken(world, call):
         yield Violation("G3 cancelled", f"{call.key}: its stream is still open")
     if _was_deleted(client, post) and is_open and not call.answers:
         yield Violation("G3 deleted", f"{call.key}: still open after the DELETE")
@@ -30,6 +31,14 @@ def examine(world: World, client: Client, call: Call) -> Iterator[Violation]:
         yield from _complete(world, call)
     elif call.cancelled_at is None and post.lost is None and not _was_deleted(client, post):
         yield from _unanswered(world, client, call)
+
+
+def _is_overtaken(world: World, call: Call) -> bool:
+    """A cancel that came before its call named nothing, as without a proxy."""
+    if call.cancelled_at is None or call.post.first is None or call.post.first.arrived_at is None:
+        return False
+    arrived = runs.cancel_arrived(world, call)
+    return arrived is None or arrived < call.post.first.arrived_at
 
 
 def _was_deleted(client: Client, post: Post) -> bool:

@@ -22,9 +22,11 @@ class Arrival:
 
 @dataclass
 class Log:
-    """Where each message arrived first, by its serial number."""
+    """Where each message arrived first, by its serial number, and when the proxy was first told that a
+    session object is there: by a message, or by the head of an answer to a GET."""
 
     arrivals: dict[int, list[Arrival]] = field(default_factory=dict)
+    told: dict[int, float] = field(default_factory=dict)
 
 
 class Attached(Protocol):
@@ -45,11 +47,14 @@ class Connection:
         self.opens: str | None = None  # the id of the session that this answer tells
         self.is_clients_own = False  # its request is the client's own `initialize`
         self.head_epoch: int | None = None
+        self.is_get = False
+        self.sent_at = clock.now  # when the proxy sent the request
         self.is_resumed = False
         self.is_poll_announced = False
         self.has_retry = False  # a priming event on it told when to come back
         self.writer: Attached | None = None
-        self._sink, self._log = sink, log
+        self._sink, self._log, self._clock = sink, log, clock
+        self._has_epoch_in_head = False
         self._written = 0
         self._arrived = 0
         self._marks: deque[tuple[int, tuple[int, ...], int | None, bool]] = deque()
@@ -92,7 +97,9 @@ class Connection:
     # --- the wire's far end: the proxy receives -------------------------------------------------
 
     def head(self, status: int, headers: Pairs) -> None:
-        self._note_session()
+        self._note_session(headers)
+        if self.is_get:
+            self._tell(self._stated(None))
         self._sink.head(status, headers)
 
     def data(self, data: bytes) -> None:
@@ -100,11 +107,12 @@ class Connection:
         self._sink.data(data)
 
     def whole(self, status: int, headers: Pairs, data: bytes) -> None:
-        self._note_session()
+        self._note_session(headers)
         self._count(data)
         self._sink.whole(status, headers, data)
 
-    def _note_session(self) -> None:
+    def _note_session(self, headers: Pairs) -> None:
+        self._has_epoch_in_head = any(name == b"Mcp-Session-Epoch" for name, _ in headers)
         if self.opens is not None:
             self.trespass.sessions.append(self.opens)
             if self.is_clients_own:
@@ -116,8 +124,17 @@ class Connection:
         while self._marks and self._marks[0][0] <= self._arrived:
             _, serials, tag, has_id = self._marks.popleft()
             self.arrived_ids += has_id
+            if serials:
+                self._tell(self._stated(tag))
             for serial in serials:
                 self._log.arrivals.setdefault(serial, []).append(Arrival(self, tag))
+
+    def _stated(self, tag: int | None) -> int | None:
+        return self.head_epoch if tag is None and self._has_epoch_in_head else tag
+
+    def _tell(self, owner: int | None) -> None:
+        if owner is not None:
+            self._log.told.setdefault(owner, self._clock.now)
 
     def ended(self, is_clean: bool) -> None:
         self._sink.ended(is_clean)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from tests.properties.simulation import answers, leftovers, runs, standalone
 from tests.properties.simulation.payload import find_origin
 from tests.properties.simulation.splices import SPLICE, Violation
+from tests.properties.simulation.tools import Misgiven
+from tests.properties.simulation.wire import FOREVER
 
 if TYPE_CHECKING:
     from tests.properties.simulation.world import World
@@ -29,11 +31,19 @@ def _examine(world: World) -> Iterator[Violation]:
         yield from standalone.examine(world, client)
         yield from runs.after_delete(world, client)
     yield from leftovers.examine(world)
-    if world.server.traits.epoch != "constant":  # else it says itself that it is one session
-        yield from (Violation("G2 upstream", text) for text in world.server.tools.strangers)
+    yield from (
+        Violation("G2 upstream", one.what) for one in world.server.tools.misgiven if _could_tell(world, one)
+    )
     for leg in world.stranger.legs:
         if leg.kind == "borrow" and find_origin(leg.body.decode()) is not None:
             yield Violation("R15", f"a foreign cursor was served: {leg.body[:200]!r}")
+
+
+def _could_tell(world: World, given: Misgiven) -> bool:
+    """Whether the proxy knew when it sent the answer that the session had been made anew. One that states
+    no epoch, or always the same, cannot be told from the one before."""
+    told = world.log.told.get(given.session.owner, FOREVER)
+    return not given.session.is_recreated or told < given.sent_at
 
 
 def is_spliced(violations: list[Violation]) -> bool:

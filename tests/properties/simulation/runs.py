@@ -82,7 +82,7 @@ def _after_cancel(world: World, call: Call, sent: list[float]) -> Iterator[Viola
     first = call.post.first
     if call.cancelled_at is None or first is None or first.arrived_at is None:
         return
-    cancelled = _cancel_arrived(world, call)
+    cancelled = cancel_arrived(world, call)
     if cancelled is None or cancelled < first.arrived_at:
         return  # it never came, or overtook its call
     is_batch = len(call.post.calls) > 1  # may go up whole once, before the cancel of one member
@@ -91,8 +91,8 @@ def _after_cancel(world: World, call: Call, sent: list[float]) -> Iterator[Viola
             yield Violation("G4 cancelled", f"{call.key} was sent at {at:.3f} after its cancel")
 
 
-def _cancel_arrived(world: World, call: Call) -> float | None:
-    """When the cancel reached the proxy."""
+def cancel_arrived(world: World, call: Call) -> float | None:
+    """When the cancel of a call that was cancelled reached the proxy."""
     text = f'"requestId": {json.dumps(call.rid)}}}'.encode()
     token = call.key.split(".")[0].encode()
     assert call.cancelled_at is not None

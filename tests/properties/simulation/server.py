@@ -226,7 +226,7 @@ class Server:
                 self._answer(session, payload.result(first["id"], {"tools": tools}), connection)
                 return
             case None:
-                self.tools.take_answer(session, first)
+                self.tools.take_answer(session, first, connection)
             case "notifications/cancelled":
                 self.tools.cancel(session, first["params"].get("requestId"))
             case name if not name.startswith("notifications/"):

@@ -14,6 +14,15 @@ from tests.properties.simulation.records import Execution, SessionObject, Stream
 from tests.properties.simulation.streams import Streams
 
 
+@dataclass(frozen=True, slots=True)
+class Misgiven:
+    """A session object was given the answer to a question that it had not asked."""
+
+    session: SessionObject
+    sent_at: float
+    what: str
+
+
 @dataclass
 class Tools:
     """Runs of tools, stepping on the virtual clock."""
@@ -23,7 +32,7 @@ class Tools:
     rng: Random
     executions: list[Execution] = field(default_factory=list)
     runs: dict[str, list[Execution]] = field(default_factory=dict)  # by the key of the call
-    strangers: list[str] = field(default_factory=list)
+    misgiven: list[Misgiven] = field(default_factory=list)
     _serial: int = 0
 
     def origin(self, key: str, execution: int, owner: int, step: int) -> Origin:
@@ -213,16 +222,18 @@ class Tools:
                 if self.streams.traits.cancel_ends_stream and len(execution.stream.executions) == 1:
                     self.streams.end(execution.stream, is_clean=True)
 
-    def take_answer(self, session: SessionObject, message: Json) -> None:
+    def take_answer(self, session: SessionObject, message: Json, connection: Connection) -> None:
         """The client's answer to a question; it must be the answer to the question that waits."""
         execution = session.questions.pop(message.get("id", -1), None)
         if execution is None:
             return
         told = message.get("result", {}).get("content", {}).get("n")
-        is_unseen = session.is_recreated and self.streams.traits.epoch == "none"  # nobody can tell
-        if told != execution.asked and not is_unseen:
-            self.strangers.append(f"the answer to question n={told} was given to n={execution.asked}")
-        execution.asked, execution.answered_at = None, self.clock.now
+        if told != execution.asked:
+            what = f"the answer to question n={told} was given to n={execution.asked}"
+            self.misgiven.append(Misgiven(session, connection.sent_at, what))
+        else:
+            execution.answered_at = self.clock.now
+        execution.asked = None
         self._schedule(execution)
 
 

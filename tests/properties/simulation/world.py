@@ -97,15 +97,20 @@ class World:
         """Until nothing is owed any more, and then as long as anything may be kept."""
         self.clock.run(LAST_FAULT_S)
         while self.clock.now < LAST_FAULT_S + LONGEST_S:
-            was_at_rest, count = self.is_at_rest, len(self._posts())
+            was_at_rest, count = self.is_at_rest, self._count()
             self.clock.run(self.clock.now + (QUIET_S if was_at_rest else LOOK_EVERY_S))
-            self.has_rested = was_at_rest and self.is_at_rest and len(self._posts()) == count
+            self.has_rested = was_at_rest and self.is_at_rest and self._count() == count
             if self.has_rested:
                 break
 
     @property
     def is_at_rest(self) -> bool:
         return all(post.is_settled or post.is_cancelled for post in self._posts())
+
+    def _count(self) -> tuple[int, int]:
+        """What was asked so far, and what of it runs in the proxy though nobody waits."""
+        middles = [host.middle for host in self.hosts]
+        return len(self._posts()), sum(one.running for one in middles if isinstance(one, Session))
 
     def _posts(self) -> list[Post]:
         return [post for client in self.clients for post in client.posts]
@@ -218,6 +223,7 @@ class World:
     def _connect(self, leg: Leg) -> Connection:
         trespass = leg.host.trespass
         connection = Connection(len(self.connections) + 1, self.clock, self._net, leg, self.log, trespass)
+        connection.sent_at, connection.is_get = leg.sent_at, leg.command.method == b"GET"
         self.connections.append(connection)
         return connection
 
