@@ -137,6 +137,20 @@ def test_a_batch_above_the_limit_of_an_event_is_an_error_for_each() -> None:
     assert not leg.is_open
 
 
+def test_what_is_left_of_a_batch_is_not_passed_on_past_the_errors_of_the_rest() -> None:
+    """A member that may not run again has its error in the one array (R41)."""
+    play = opened(never_reissue=frozenset({"pay"}), max_json_buffer_bytes=1_000, max_event_bytes=10_000)
+    exchange = play.post([request("tools/call", {"name": "pay"}, id=1), request("tools/list", id=2)])
+    play.cut(play.leg("batch"))
+    play.heal()
+    again = play.leg("batch")
+    (member,) = again.json
+
+    play.answer(again, [result(member["id"], {"text": "x" * 5_000})])
+
+    assert sorted(one["id"] for one in exchange.json) == [1, 2]
+
+
 def test_an_answer_in_a_coding_to_a_client_that_left_is_read_and_dropped() -> None:
     play = opened(stamp=Stamps.OFF)
     exchange = play.call()

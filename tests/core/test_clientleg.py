@@ -346,3 +346,17 @@ def test_tokens_of_tasks_are_kept_up_to_so_many() -> None:
         play.advance(0)
 
     assert len(play.session.current.tokens) <= MAX_TASKS + 1
+
+
+def test_what_is_left_of_a_batch_and_then_cancelled_leaves_the_errors_of_the_rest() -> None:
+    """A member that may not run again was answered when the others went up anew (R41, G3)."""
+    play = opened(never_reissue=frozenset({"pay"}))
+    exchange = play.post([request("tools/call", {"name": "pay"}, id=1), request("tools/list", id=2)])
+    play.cut(play.leg("batch"))
+    play.heal()
+
+    play.post(cancel(2))
+    play.advance(6)
+
+    reasons = {one["id"]: one["error"]["data"]["reason"] for one in exchange.json}
+    assert reasons == {1: "no_epoch_captured", 2: "cancelled"}

@@ -10,14 +10,18 @@ from epochgate.core.policy import SessionLoss
 from epochgate.core.records import ReissueRecord
 from epochgate.core.states import SessionState
 from tests.core.messages import (
+    cancel,
     event,
     initialize,
     initialize_answer,
     notification,
+    progress,
+    request,
     result,
 )
 from tests.core.playbook import JSON, Play, opened, quiet
 from tests.core.scenes import (
+    call,
     listening,
     lost,
     open_call,
@@ -81,6 +85,20 @@ def test_a_refused_delete_lets_the_heal_go_on() -> None:
     again = play.leg("tools/call")
     play.answer(again, result(again.id))
     assert exchange.json["id"] == 5
+
+
+def test_a_heal_waits_for_every_delete_that_is_under_way() -> None:
+    play, _ = lost()
+    play.delete()
+    play.delete()
+    one, two = play.sent("DELETE")
+    play.heal()
+
+    play.refuse(one, 405)
+    assert play.runs == 1
+    play.refuse(two, 405)
+
+    assert play.runs == 2
 
 
 @pytest.mark.parametrize("rpc", ["notifications/cancelled", "notifications/roots/list_changed"])
@@ -327,4 +345,44 @@ def test_the_end_of_a_session_that_was_given_up_but_not_lost_is_told_to_its_serv
     exchange = play.delete()
 
     assert exchange.status == 200
+    assert play.leg("DELETE").session_id == b"up-1"
+
+
+def test_a_session_that_was_made_anew_beside_its_delete_is_ended_too() -> None:
+    """Its loss was proven when the DELETE came, so that none was sent; then a call shows one under its id."""
+    play = opened(epoch=7, never_reissue=("work",))
+    exchange, leg = call(play)
+    ping = play.post(request("ping", id="p"))
+    play.send(leg, event(progress(leg.token, 1, 7)), event(progress(leg.token, 2, 8)))
+    assert play.session.state is SessionState.PARKED
+    play.is_persisting = False
+
+    play.delete()
+    answer = play.leg("ping")
+    play.answer(answer, result(answer.id, {}, 9))
+    assert play.session.current.number == 2
+    assert not play.sent("DELETE")
+    play.persist()
+
+    assert ping.status == 200
+    assert exchange.answer["error"]["code"] == -32050
+    assert play.leg("DELETE").session_id == b"up-1"
+
+
+def test_a_call_that_was_cancelled_while_its_leg_was_broken_ends_its_old_session() -> None:
+    """It was the last stream there: given up, it leaves nothing that needs the session (R26)."""
+    play = opened(epoch=7)
+    _, kept = call(play, id=1)
+    play.send(kept, event(progress(kept.token, 1, 7), "1_1"))
+    _, broken = open_call(play, id=2)
+    play.cut(broken)
+    play.heal(epoch=8)
+    play.cut(kept)
+    play.accept(play.leg("notifications/cancelled"))
+    play.post(cancel(1))
+    play.accept(play.leg("notifications/cancelled"))
+    assert not play.sent("DELETE")
+
+    play.refuse(play.leg("GET"), 405)
+
     assert play.leg("DELETE").session_id == b"up-1"

@@ -368,3 +368,26 @@ def test_a_strangers_notification_that_meets_404_passes_too(method: str) -> None
 
     assert (bob.status, bob.body) == (404, b"who?")
     assert play.session.state is SessionState.LIVE
+
+
+def test_an_answer_that_another_session_took_has_its_call_restarted() -> None:
+    """The session was made anew, and says so in what accepts the answer: the one that asked is gone (R18)."""
+    play = opened(epoch_header=b"h1")
+    exchange, _ = asking(play)
+
+    given = play.post(result(0, {"action": "accept"}))
+    play.answer(play.leg("answer"), b"", status=202, headers=((b"Mcp-Session-Epoch", b"h2"),))
+
+    assert given.status == 202
+    assert play.reasons == ["question_void"]
+    assert play.session.current.number == 2
+    assert exchange.answer["error"]["code"] == -32050
+
+
+def test_a_notification_that_is_accepted_under_another_epoch_shows_a_session_made_anew() -> None:
+    play = opened(epoch_header=b"h1")
+    play.post(notification(ROOTS))
+
+    play.answer(play.leg(ROOTS), b"", status=202, headers=((b"Mcp-Session-Epoch", b"h2"),))
+
+    assert play.session.current.number == 2

@@ -275,3 +275,20 @@ def test_one_that_is_withdrawn_while_its_client_is_away_keeps_what_was_not_read(
 
     assert texts(back) == ([] if was_read else ["b"])
     assert play.has_leg("GET") is back.is_open is was_read
+
+
+def test_a_leg_of_a_session_that_was_made_anew_goes_on_as_the_leg_of_that_one() -> None:
+    """Its head states another epoch: what follows is of the new generation, and no GET is sent beside it."""
+    play, exchange, leg = listening(epoch_header=b"h1")
+    say(play, leg, "a")
+    play.cut(leg)
+    play.advance(2)
+
+    play.open(play.leg("GET"), ((b"Mcp-Session-Epoch", b"h2"),))
+    say(play, play.leg("GET"), "b")
+
+    assert texts(exchange) == ["a", "b"]
+    assert play.session.standalone is not None
+    assert play.session.standalone.generation is play.session.current
+    assert play.session.current.number == 2
+    assert len(play.sent("GET")) == 2

@@ -218,6 +218,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_questions.py::test_a_question_void_by_drift_is_dropped",
         "core/test_heal_order.py::test_a_stream_that_never_broke_survives_the_heal_of_another",
         "core/test_session_told.py::test_a_question_of_a_restarted_run_is_called_off",
+        "core/test_forwarding.py::test_an_answer_that_another_session_took_has_its_call_restarted",
     ),
     "R19": (
         "core/test_forwarding.py::test_an_answer_in_one_batch_with_a_notification_goes_to_its_own_question",

@@ -62,6 +62,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_session_found.py::test_a_listener_that_returns_when_no_heal_is_left_gets_an_end",
         "core/test_generation.py::test_it_is_wanted_until_its_server_was_told_all_there_is_to_tell",
         "core/test_restarting.py::test_the_404_of_a_listener_that_a_heal_overtook_opens_it_in_the_session_that_there_is",
+        "core/test_ending.py::test_a_call_that_was_cancelled_while_its_leg_was_broken_ends_its_old_session",
     ),
     "R27": (
         "rules/test_heal_requests.py::test_html_during_a_deploy_is_no_lost_session",
@@ -294,6 +295,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_session_found.py::test_only_what_a_client_cannot_have_read_of_a_forgotten_batch_is_an_error",
         "core/test_relaying.py::test_an_answer_in_a_batch_that_must_not_be_relayed_is_a_restart",
         "core/test_relaying.py::test_a_batch_without_an_answer_that_must_not_be_relayed_is_dropped",
+        "core/test_bodies.py::test_what_is_left_of_a_batch_is_not_passed_on_past_the_errors_of_the_rest",
     ),
     "R42": (
         "rules/test_wire_sockets.py::test_a_server_that_gives_a_healed_sessions_old_id_to_another_client",

@@ -13,6 +13,7 @@ from epochgate.core import (
     breaks,
     classify,
     delivery,
+    drifting,
     epoch,
     http,
     legs,
@@ -51,6 +52,7 @@ def answered(
         _resume_answered(session, stream, answer)
     elif not stream.is_request:
         standalone.answered(session, stream)
+        drifting.note_opened(session, stream)
     else:
         _post_answered(session, stream, answer)
 

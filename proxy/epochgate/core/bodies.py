@@ -11,7 +11,6 @@ from epochgate.core import (
     classify,
     delivery,
     drifting,
-    ending,
     evidence,
     http,
     jsonedit,
@@ -44,6 +43,7 @@ def collect(session: Session, stream: Stream, answer: Answer, data: bytes) -> No
         and stream.up is Up.SENT
         and 200 <= answer.status < 300
         and len(stream.owed) == 1
+        and not stream.withheld
         and stream.client is ClientHalf.UNBORN
     )
     if can_be_passed_on:
@@ -102,7 +102,6 @@ def passed_on(session: Session, stream: Stream, end: LegEnd) -> None:
         session.do(UpstreamFailed("truncated"))
         session.do(Judged("upstream", stream.kind.value, "fail", "event_too_large", stream.exchange))
         delivery.abort(session, stream)
-    ending.stream_over(session, stream)
 
 
 def is_whole(answer: Answer) -> bool:
@@ -124,7 +123,6 @@ def complete(session: Session, stream: Stream, answer: Answer) -> None:
         return
     if not stream.is_over:
         delivery.fail(session, stream, OUTCOME_UNKNOWN, "no_answer")
-        ending.stream_over(session, stream)
 
 
 def refuse(session: Session, stream: Stream, answer: Answer) -> None:
@@ -148,7 +146,6 @@ def refuse(session: Session, stream: Stream, answer: Answer) -> None:
             error = jsonrpc.error_response(owed.id, OUTCOME_UNKNOWN, "epochgate: refused by the server", data)
             delivery.deliver_message(session, stream, error)
         delivery.finish(session, stream)
-    ending.stream_over(session, stream)
 
 
 def _answer_owed(session: Session, stream: Stream, body: Body) -> Ruling | None:
@@ -195,5 +192,4 @@ def _answer_owed(session: Session, stream: Stream, body: Body) -> Ruling | None:
         delivery.respond(session, stream, stream.answer.status, headers, data, stream.answer.reason)
     if has_drifted:
         drifting.drift(session, stream, readings)
-    ending.stream_over(session, stream)
     return None

@@ -42,7 +42,7 @@ def leg_is_broken(session: Session, stream: Stream) -> None:
 
 def broke(session: Session, stream: Stream, end: LegEnd) -> None:
     """The leg of a running stream ended before its answer."""
-    if session.defer_while_deleting(lambda: broke(session, stream, end)) or stream.is_over:
+    if ending.defer_while_deleting(session, lambda: broke(session, stream, end)) or stream.is_over:
         return
     if end is not LegEnd.CLEAN:
         session.do(UpstreamFailed("headers_timeout" if end is LegEnd.SILENT else "reset"))
@@ -58,7 +58,6 @@ def broke(session: Session, stream: Stream, end: LegEnd) -> None:
         case Verdict.WAIT if _polls_in_vain(session, stream):
             session.do(Judged("upstream", stream.kind.value, "fail", "upstream_silent", stream.exchange))
             delivery.fail(session, stream, OUTCOME_UNKNOWN, "upstream_silent")
-            ending.stream_over(session, stream)
         case Verdict.WAIT:
             session.move_stream(stream, UpInput.POLL_ANNOUNCED)
             stream.poll_retry_ms = _announced_ms(session, stream)
@@ -66,7 +65,6 @@ def broke(session: Session, stream: Stream, end: LegEnd) -> None:
             silence.watch(session, stream)
         case Verdict.END:
             clientleg.cancel_due(session, stream)
-            ending.stream_over(session, stream)
         case _:
             restarting.restart(session, stream, ruling, [])
 

@@ -243,10 +243,8 @@ def cancel_due(session: Session, stream: Stream) -> None:
     session.move_stream(stream, UpInput.CANCELLED)
     delivery.clear_timers(session, stream)
     if stream.client is ClientHalf.UNBORN:
-        body = b"".join(
-            delivery.error(stream, owed, OUTCOME_UNKNOWN, "cancelled") for owed in stream.owed[:1]
-        )
-        delivery.respond(session, stream, 200, delivery.JSON_HEADERS, body)
+        text = delivery.error(stream, stream.owed[0], OUTCOME_UNKNOWN, "cancelled")
+        delivery.respond_errors(session, stream, [text])
         return
     delivery.finish(session, stream)
 

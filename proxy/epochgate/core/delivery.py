@@ -262,17 +262,21 @@ def fail(session: Session, stream: Stream, code: int, reason: str) -> None:
     for owed in stream.owed:
         owed.state = OwedState.ANSWERED
     if stream.client is ClientHalf.UNBORN:
-        errors = [*stream.withheld, *(text for _, text in failed)]
-        is_batch = len(errors) > 1 or (stream.body is not None and stream.body.is_batch)
-        body = b"[" + b",".join(errors) + b"]" if is_batch else b"".join(errors)
-        status = 200 if errors else 202
-        respond(session, stream, status, JSON_HEADERS if errors else (), body)
+        respond_errors(session, stream, [text for _, text in failed])
         return
     tell_given_up(session, stream, stream)
     for owed, text in failed:
         owed.answered_at = stream.numbering.next_position
         deliver_message(session, stream, text)
     finish(session, stream)
+
+
+def respond_errors(session: Session, stream: Stream, errors: list[bytes]) -> None:
+    """Answer a POST whole with these, and with what was withheld of its batch before (R41)."""
+    errors = [*stream.withheld, *errors]
+    is_batch = len(errors) > 1 or (stream.body is not None and stream.body.is_batch)
+    body = b"[" + b",".join(errors) + b"]" if is_batch else b"".join(errors)
+    respond(session, stream, 200 if errors else 202, JSON_HEADERS if errors else (), body)
 
 
 def tell_given_up(session: Session, asker: Stream, stream: Stream) -> None:

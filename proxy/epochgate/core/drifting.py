@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from epochgate.core import epoch, restoring, standalone
+from epochgate.core.axes import Match
 from epochgate.core.commands import Drifted
 from epochgate.core.evidence import Reading
 from epochgate.core.generation import Generation
@@ -27,6 +28,29 @@ def drift(session: Session, stream: Stream, readings: list[Reading]) -> None:
     """The session was re-created between two calls: the new object is a new generation (R1)."""
     meta = next((reading.stated for reading in readings if reading.stated is not None), None)
     take_over_drifted(session, stream.generation, epoch.Epoch(meta, stream.header_epoch))
+
+
+def note(session: Session, generation: Generation, meta: bytes | None, header: bytes | None) -> bool:
+    """Whether an answer that restarts nothing states another epoch than its session's: it was re-created,
+    perhaps by this very request."""
+    if epoch.compare(generation.epoch, meta, header) is not Match.DIFFERENT:
+        return False
+    before = session.current
+    take_over_drifted(session, generation, epoch.Epoch(meta, header))
+    if session.current is not before:
+        mark_drift(session, session.current.number)
+    return True
+
+
+def note_opened(session: Session, stream: Stream) -> None:
+    """The head of a standalone stream names the session that it comes from, before any message of it."""
+    answer = stream.answer
+    if answer is None or not answer.is_sse or stream is not session.standalone:
+        return
+    old = stream.generation
+    stated = epoch.stated_in_headers(answer.headers, session.policy.epoch_header)
+    if note(session, old, None, stated) and session.current is not old:
+        standalone.move_leg_to(session, session.current)
 
 
 def take_over_drifted(session: Session, old: Generation, stated: epoch.Epoch) -> None:

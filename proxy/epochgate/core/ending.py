@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from epochgate.core import (
@@ -47,11 +48,6 @@ def nothing(_outcome: Outcome) -> None:
     """A best effort: nothing hangs on what comes of it."""
 
 
-def stream_over(session: Session, stream: Stream) -> None:
-    """A stream came to its end: perhaps the last one of an old generation."""
-    end_if_over(session, stream.generation)
-
-
 def end_if_over(session: Session, generation: Generation) -> None:
     """End an old upstream session when its last stream has ended (R26)."""
     if generation is session.current or generation.is_gone or generation.is_ended or generation.cancels_open:
@@ -76,35 +72,52 @@ def delete_arrived(session: Session, event: DeleteArrived) -> None:
     if does is Does.NOT_FOUND:
         delivery.not_found(session, event.exchange)
         return
+    told = session.current
     if does is Does.CLOSE and event.head.fingerprint in session.accepted:
-        if not session.current.is_gone and not session.current.is_ended:
-            end_upstream(session, session.current)
+        if not told.is_gone and not told.is_ended:
+            end_upstream(session, told)
         session.open_deletes += 1  # no heal is begun meanwhile
-        session.persist(EndRecord(session.visible_id), lambda: _ended(session, event, 200, ()))
+        session.persist(EndRecord(session.visible_id), lambda: _ended(session, event, told, 200, ()))
         return
 
     def deleted(outcome: Outcome) -> None:
-        _deleted(session, event, outcome)
+        _deleted(session, event, told, outcome)
 
     session.open_deletes += 1
     headers = headers_of_post(event.head, session.current)
     legs.ask(session, b"DELETE", event.head, headers, None, deleted)
 
 
-def _deleted(session: Session, event: DeleteArrived, outcome: Outcome) -> None:
+def defer_while_deleting(session: Session, action: Callable[[], None]) -> bool:
+    """Whether a DELETE is under way; `action` is then done if the server refuses it (R25)."""
+    if session.open_deletes:
+        session.deferred.append(action)
+    return session.open_deletes > 0
+
+
+def _delete_refused(session: Session) -> None:
+    """Go on with what was put off."""
+    session.open_deletes -= 1
+    if not session.open_deletes:
+        deferred, session.deferred = session.deferred, []
+        for action in deferred:
+            action()
+
+
+def _deleted(session: Session, event: DeleteArrived, told: Generation, outcome: Outcome) -> None:
     status = outcome.status
     if status is not None and outcome.is_accepted:
         headers = delivery.client_headers(session, outcome.headers)
-        session.persist(EndRecord(session.visible_id), lambda: _ended(session, event, status, headers))
+        session.persist(EndRecord(session.visible_id), lambda: _ended(session, event, told, status, headers))
     elif event.head.fingerprint in session.accepted and _is_done_with(session, outcome):
-        session.persist(EndRecord(session.visible_id), lambda: _ended(session, event, 200, ()))
+        session.persist(EndRecord(session.visible_id), lambda: _ended(session, event, told, 200, ()))
     else:
         if status is None:
             delivery.not_found(session, event.exchange)
         else:
             headers = delivery.client_headers(session, outcome.headers)
             session.do(Respond(event.exchange, status, headers, outcome.body, outcome.reason))
-        session.delete_refused()
+        _delete_refused(session)
 
 
 def _is_done_with(session: Session, outcome: Outcome) -> bool:
@@ -116,8 +129,10 @@ def _is_done_with(session: Session, outcome: Outcome) -> bool:
     return classify.is_session_gone(session.policy, status, outcome.body)
 
 
-def _ended(session: Session, event: DeleteArrived, status: int, headers: Headers) -> None:
+def _ended(session: Session, event: DeleteArrived, told: Generation, status: int, headers: Headers) -> None:
     session.do(Respond(event.exchange, status, headers, b""))
+    if session.state is not SessionState.ENDED and session.current is not told:
+        end_upstream(session, session.current)  # made anew by a request that met the DELETE (R26)
     end(session)
 
 

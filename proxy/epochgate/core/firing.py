@@ -35,13 +35,11 @@ def _fire(session: Session, timer: Timer, of: int) -> None:
         case Timer.HOLD:
             stream = session.streams[of]
             clientleg.hold_expired(session, stream)
-            ending.stream_over(session, stream)
         case Timer.RETAIN:
             clientleg.forget(session, session.streams[of])
         case Timer.CANCEL:
             stream = session.streams[of]
             clientleg.cancel_due(session, stream)
-            ending.stream_over(session, stream)
         case Timer.RETRY:
             sending.retry_due(session, session.streams[of])
         case Timer.WAIT:

@@ -12,6 +12,7 @@ from epochgate.core import (
     breaks,
     classify,
     delivery,
+    drifting,
     ending,
     jsonedit,
     jsonrpc,
@@ -19,6 +20,7 @@ from epochgate.core import (
     questions,
     reissuing,
     restarting,
+    silence,
 )
 from epochgate.core.commands import Dropped, Respond, UpstreamFailed
 from epochgate.core.events import LegEnd, PostArrived
@@ -143,6 +145,7 @@ def _forwarded(session: Session, post: Post, generation: Generation, raw: bytes,
     _count_failure(session, outcome)
     if outcome.is_accepted:
         restarting.accept(session, head)
+        drifting.note(session, generation, *silence.stated_by(session, outcome))
     is_ours = head.fingerprint in session.accepted
     is_gone = outcome.status is not None and classify.is_session_gone(
         session.policy, outcome.status, outcome.body
@@ -311,6 +314,10 @@ def _send_answer(session: Session, post: Post, message: Message, question: Quest
             session.policy, outcome.status, outcome.body
         ):
             restarting.void_question(session, question.stream, is_session_gone=True)
+        elif outcome.is_accepted and drifting.note(
+            session, question.generation, *silence.stated_by(session, outcome)
+        ):  # another session took the answer: the one that asked will never have it
+            restarting.void_question(session, question.stream, is_session_gone=False)
         elif outcome.status is None and question.stream.is_request and not question.stream.is_over:
             breaks.suspect(session, question.stream)
         post.answer(session, headers=_headers_of_202(session, outcome))

@@ -49,7 +49,7 @@ def begin(session: Session, trigger: str, head: RequestHead) -> None:
     """Begin a heal, or join the one under way. `head` is a caller that the session has accepted."""
     if session.state is SessionState.HEALING:
         return
-    if session.defer_while_deleting(lambda: begin(session, trigger, head)):
+    if ending.defer_while_deleting(session, lambda: begin(session, trigger, head)):
         return
     if session.state not in (SessionState.LIVE, SessionState.PARKED):
         restarting.fail_waiting(session, "session_lost")
@@ -82,7 +82,7 @@ def attempt(session: Session) -> None:
     run = session.heal
     if run is None or session.initialize is None:
         return
-    if session.defer_while_deleting(lambda: attempt(session)):
+    if ending.defer_while_deleting(session, lambda: attempt(session)):
         return
     request_id = session.own_id()
     body = heal.initialize_request(session.initialize, session.initialize_result.protocol_version, request_id)
@@ -168,7 +168,7 @@ def _initialized() -> bytes:
 
 def commit(session: Session, run: Heal) -> None:
     """The new generation becomes current, durably, before anything is sent again (R16)."""
-    if session.defer_while_deleting(lambda: commit(session, run)) or session.heal is not run:
+    if ending.defer_while_deleting(session, lambda: commit(session, run)) or session.heal is not run:
         return
     assert run.new is not None
     old = session.current

@@ -84,7 +84,6 @@ def send_again(session: Session, stream: Stream) -> None:
             cancel_upstream(session, stream, owed)
     record = ReissueRecord(session.visible_id, stream.handle, successor.handle, successor.reissues)
     session.persist(record, lambda: sending.send_post(session, successor))
-    ending.stream_over(session, stream)
 
 
 def withhold(session: Session, stream: Stream) -> None:
@@ -99,7 +98,6 @@ def _fail_withheld(session: Session, stream: Stream) -> None:
     _count_discarded(session, stream)
     stream.restart = Restart(reason_of(stream), stream.generation.number, stream.relayed, reissued=False)
     delivery.fail(session, stream, OUTCOME_UNKNOWN, reason_of(stream))
-    ending.stream_over(session, stream)
 
 
 def _count_discarded(session: Session, stream: Stream) -> None:

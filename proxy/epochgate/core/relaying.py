@@ -15,7 +15,6 @@ import msgspec
 from epochgate.core import (
     delivery,
     drifting,
-    ending,
     epoch,
     eventforms,
     evidence,
@@ -341,4 +340,3 @@ def close_answered(session: Session, stream: Stream) -> None:
     delivery.finish(session, stream)
     legs.end(session, stream, is_answered=True)
     delivery.ended_upstream(session, stream)
-    ending.stream_over(session, stream)

@@ -13,7 +13,6 @@ from epochgate.core import (
     bodies,
     clientleg,
     delivery,
-    ending,
     heal,
     healing,
     legs,
@@ -65,7 +64,6 @@ def restart(session: Session, stream: Stream, ruling: Ruling, readings: list[Rea
     delivery.break_off(session, stream)
     if stream.is_request and (ruling.verdict is Verdict.FAIL or stream.is_body_passed_on):
         delivery.fail(session, stream, OUTCOME_UNKNOWN, ruling.reason)
-        ending.stream_over(session, stream)
         return
     session.clear_timer(Timer.SILENCE, stream.handle)
     session.clear_timer(Timer.RETRY, stream.handle)
@@ -115,7 +113,6 @@ def refused(session: Session, stream: Stream, ruling: Ruling) -> None:
         stream.failing_since = None  # in RETRY, with no timer, until it returns or is given up
     elif stream.is_request:
         delivery.fail(session, stream, OUTCOME_UNKNOWN, ruling.reason)
-        ending.stream_over(session, stream)
     else:
         session.move_stream(stream, UpInput.RESTARTED)
         standalone.voided(session, stream, ruling)
@@ -128,7 +125,6 @@ def attend(session: Session, stream: Stream) -> None:
     """Take care of a void stream: fail it, wait for its client, queue on a heal, or begin one."""
     if stream.exchange is None and stream.client is not ClientHalf.AWAY:  # nobody can come back for it
         delivery.fail(session, stream, OUTCOME_UNKNOWN, reissuing.reason_of(stream))
-        ending.stream_over(session, stream)
         return
     if stream.exchange is None and not session.policy.reissue_when_away:
         if stream.generation is session.current and stream.generation.is_gone:
@@ -184,7 +180,6 @@ def wait_expired(session: Session, stream: Stream) -> None:
     """The session could not be re-established in time."""
     assert stream.up in (Up.VOID, Up.WAITING)
     delivery.fail(session, stream, SESSION_NOT_RESTORED, "heal_deadline")
-    ending.stream_over(session, stream)
     healing.park_if_unwanted(session)
 
 
@@ -304,7 +299,6 @@ def fail_waiting(session: Session, reason: str) -> None:
     for stream in list(session.streams.values()):
         if stream.is_request and stream.up in (Up.VOID, Up.WAITING, Up.RETRY, Up.POLL):
             delivery.fail(session, stream, SESSION_NOT_RESTORED, reason)
-            ending.stream_over(session, stream)
     held = session.standalone
     if held is not None and held.up is Up.VOID:
         standalone.close(session, held)

@@ -43,7 +43,7 @@ def restore_next(session: Session, run: Heal, new: Generation) -> None:
     if not run.steps:
         _ask_for_tools(session, run, new)
         return
-    if session.defer_while_deleting(lambda: restore_next(session, run, new)):
+    if ending.defer_while_deleting(session, lambda: restore_next(session, run, new)):
         return
     step = run.steps.pop(0)
     request_id = session.own_id()

@@ -11,7 +11,6 @@ from epochgate.core import (
     cursor,
     delivery,
     drifting,
-    epoch,
     jsonrpc,
     legs,
     restarting,
@@ -20,10 +19,9 @@ from epochgate.core import (
     sse,
     standalone,
 )
-from epochgate.core.axes import CursorEvidence, Half, Match, Names, Position
+from epochgate.core.axes import CursorEvidence, Half, Names, Position
 from epochgate.core.commands import AbortAnswer, Counted, Judged, OpenAnswer, Respond, Write
 from epochgate.core.events import GetArrived
-from epochgate.core.generation import Generation
 from epochgate.core.inquiry import Outcome
 from epochgate.core.jsonrpc import Kind
 from epochgate.core.states import ClientHalf, Up
@@ -51,7 +49,7 @@ def ask_first(session: Session, event: GetArrived, then: Callable[[GetArrived], 
             return  # the client left meanwhile, or was accepted
         if _is_acceptance(session, outcome):
             restarting.accept(session, event.head)
-            _note_drift(session, asked_in, outcome)
+            drifting.note(session, asked_in, *silence.stated_by(session, outcome))
             for waiting in list(session.asking.values()):
                 if waiting.head.fingerprint == event.head.fingerprint:
                     session.clear_timer(Timer.ASK, waiting.exchange)
@@ -63,15 +61,6 @@ def ask_first(session: Session, event: GetArrived, then: Callable[[GetArrived], 
 
     session.set_timer(Timer.ASK, event.exchange, ASK_S)
     legs.ping(session, event.head, asked_in, asked)
-
-
-def _note_drift(session: Session, generation: Generation, outcome: Outcome) -> None:
-    """A ping can itself have re-created a session that its server had reaped (R32)."""
-    stated = silence.stated_by(session, outcome)
-    if epoch.compare(generation.epoch, *stated) is Match.DIFFERENT:
-        drifting.take_over_drifted(session, generation, epoch.Epoch(*stated))
-        if session.current is not generation:
-            drifting.mark_drift(session, session.current.number)
 
 
 _NOTICE = b'"logger":"epochgate"'

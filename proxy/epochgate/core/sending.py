@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from epochgate.core import (
     clientleg,
+    ending,
     legs,
     restarting,
     silence,
@@ -36,7 +37,7 @@ def send_post(session: Session, stream: Stream) -> None:
     if not stream.open_owed:
         clientleg.cancel_due(session, stream)
         return
-    if stream.reissues and session.defer_while_deleting(lambda: send_post(session, stream)):
+    if stream.reissues and ending.defer_while_deleting(session, lambda: send_post(session, stream)):
         return
     if _is_again_for_nobody(session, stream):
         stream.is_not_run = True

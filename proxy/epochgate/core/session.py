@@ -58,7 +58,6 @@ class Session:
     """One client session. `entropy` must be unpredictable: stamps and blocks come from it (R15, R36)."""
 
     __slots__ = (
-        "_deferred",
         "_durable",
         "accepted",
         "asking",
@@ -67,6 +66,7 @@ class Session:
         "budget",
         "client_version",
         "current",
+        "deferred",
         "drain_until",
         "entropy",
         "exchanges",
@@ -82,6 +82,7 @@ class Session:
         "is_taken",
         "is_volatile",
         "last_head",
+        "left",
         "legs",
         "log_level",
         "now",
@@ -157,6 +158,7 @@ class Session:
         self.standalone: Stream | None = None
         self.running = 0  # request streams that are not over
         self.finished: list[Stream] = []  # to be forgotten when the event is dealt with
+        self.left: list[Generation] = []  # old ones a stream of which ended with the event
         self.tombstones: dict[int, Tombstone] = {}
         self.block_owners: dict[int, Stream] = {}
         self.blocks = Blocks(entropy(32))
@@ -171,7 +173,7 @@ class Session:
         self.touched_at = 0.0
         self.drain_until: float | None = None
         self.open_deletes = 0
-        self._deferred: list[Callable[[], None]] = []
+        self.deferred: list[Callable[[], None]] = []  # until a DELETE is refused (R25)
         self.steps: list[Step] = []
         self._durable: dict[int, Callable[[], None]] = {}
         self.number = itertools.count(2).__next__  # of legs, streams and records
@@ -227,12 +229,14 @@ class Session:
         """`handle` for the event that comes most: one read of a leg."""
         self.now = now
         legs.read(self, leg, data)
-        if self.finished:
+        if self.finished or self.left:
             return self._take_steps()
         steps, self.steps = self.steps, []
         return steps
 
     def _take_steps(self) -> list[Step]:
+        while self.left:
+            ending.end_if_over(self, self.left.pop())
         while self.finished:
             clientleg.forget(self, self.finished.pop())
         steps, self.steps = self.steps, []
@@ -265,27 +269,17 @@ class Session:
         """Move a stream's upstream half, and keep count."""
         was_over = stream.is_over
         stream.move(event)
-        if stream.is_over and not was_over and stream.is_request:
+        if was_over or not stream.is_over:
+            return
+        if stream.is_request:
             self.running -= 1
+        if stream.generation is not self.current:
+            self.left.append(stream.generation)
 
     def forget(self) -> None:
         """Nothing of the session is left."""
         self.timers.clear_all()
         self.do(Forget())
-
-    def defer_while_deleting(self, action: Callable[[], None]) -> bool:
-        """Whether a DELETE is under way; `action` is then done if the server refuses it (R25)."""
-        if self.open_deletes:
-            self._deferred.append(action)
-        return self.open_deletes > 0
-
-    def delete_refused(self) -> None:
-        """Go on with what was put off."""
-        self.open_deletes -= 1
-        if not self.open_deletes:
-            deferred, self._deferred = self._deferred, []
-            for action in deferred:
-                action()
 
     def touch(self) -> None:
         """The client was here: its idle limit begins anew, when its timer next looks."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from epochgate.core import breaks, classify, delivery, ending, epoch, legs, restarting
+from epochgate.core import breaks, classify, delivery, epoch, legs, restarting
 from epochgate.core.axes import Match
 from epochgate.core.commands import Judged
 from epochgate.core.errors import OUTCOME_UNKNOWN
@@ -43,7 +43,6 @@ def due(session: Session, stream: Stream) -> None:
     if idle >= session.policy.max_silence_s and not stream.is_leg_paused and stream.up in _SILENT:
         session.do(Judged("upstream", stream.kind.value, "fail", "upstream_silent", stream.exchange))
         delivery.fail(session, stream, OUTCOME_UNKNOWN, "upstream_silent")
-        ending.stream_over(session, stream)
         return
     if stream.up not in _LISTENING or stream.is_leg_paused or left > _NEARLY_S:
         after = left if left > _NEARLY_S else session.policy.silence_s

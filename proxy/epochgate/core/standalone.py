@@ -12,7 +12,6 @@ from epochgate.core import (
     classify,
     clientleg,
     delivery,
-    ending,
     healing,
     http,
     jsonrpc,
@@ -69,6 +68,25 @@ def move_to(session: Session, generation: Generation) -> None:
     if old is None or old.client is ClientHalf.UNBORN or old.is_over:
         return
     legs.end(session, old)
+    _send(session, _follow(session, old, generation))
+
+
+def move_leg_to(session: Session, generation: Generation) -> None:
+    """The leg that was just opened is one of `generation`, which took the id of its session over."""
+    old = session.standalone
+    assert old is not None
+    leg, old.leg = old.leg, None
+    assert leg is not None
+    new = _follow(session, old, generation)
+    session.move_stream(new, UpInput.SENT)
+    new.begin_sse()
+    new.leg, new.answer = leg, old.answer
+    session.legs[leg] = new
+    session.move_stream(new, UpInput.STREAM_OPENED)
+
+
+def _follow(session: Session, old: Stream, generation: Generation) -> Stream:
+    """A standalone stream of `generation` in the place of one that has no leg any more."""
     delivery.break_off(session, old)
     new = session.new_stream(Kind.STANDALONE, old.head)
     new.generation = generation
@@ -92,7 +110,7 @@ def move_to(session: Session, generation: Generation) -> None:
     session.standalone = new
     if old.generation.is_gone:
         delivery.tell_given_up(session, old, new)
-    _send(session, new)
+    return new
 
 
 def _send(session: Session, stream: Stream) -> None:
@@ -187,7 +205,6 @@ def _pass_refusal(session: Session, stream: Stream) -> None:
         headers = delivery.client_headers(session, http.without(answer.headers, (http.SESSION_ID,)))
         delivery.respond(session, stream, answer.status, headers, answer.body, answer.reason)
     clientleg.forget(session, stream)
-    ending.stream_over(session, stream)
 
 
 def close(session: Session, stream: Stream) -> None:
@@ -206,7 +223,6 @@ def close(session: Session, stream: Stream) -> None:
     session.standalone = None
     if not stream.has_id:
         clientleg.forget(session, stream)
-    ending.stream_over(session, stream)
 
 
 def is_read(stream: Stream, position: int) -> bool:

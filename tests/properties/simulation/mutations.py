@@ -95,7 +95,7 @@ def _answers_go_to_the_current_generation(stack: ExitStack) -> None:
 
 
 def _deletes_stop_nothing(stack: ExitStack) -> None:
-    _put(stack, Session, "defer_while_deleting", lambda _session, _action: False)
+    _put(stack, ending, "defer_while_deleting", lambda _session, _action: False)
 
 
 def _replays_skip_an_event(stack: ExitStack) -> None:
