@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import json
+
+from epochgate.core import ending
+from epochgate.core.events import Evicted, Fenced
 from tests.core.messages import (
     Json,
     ask,
     event,
+    initialize_answer,
     log,
     progress,
     request,
     result,
 )
-from tests.core.playbook import MARK, Play, opened, quiet
+from tests.core.playbook import JSON, MARK, Play, opened, quiet
 from tests.core.sides import Exchange, Upstream
 
 UP_2 = (b"Mcp-Session-Id", b"up-2")
+BR = (b"Content-Encoding", b"br")
+BOB = b"bob"
+TEXT = "x" * 8_000
+ROOTS = "notifications/roots/list_changed"
 
 
 def lost(**settings: Json) -> tuple[Play, Exchange]:
@@ -170,3 +179,131 @@ def give_answer(play: Play, id: Json) -> tuple[Exchange, Upstream | None]:
     exchange = play.post(result(id, {"action": "accept"}))
     carried = play.sent("answer")[before:]
     return exchange, carried[0] if carried else None
+
+
+def refused_while_away(status: int = 401) -> tuple[Play, Exchange]:
+    """A call whose client left, whose leg broke, and whose resume was refused."""
+    play = opened(epoch=7)
+    exchange = play.call(token=1)
+    leg = play.leg("tools/call")
+    play.open(leg)
+    play.send(leg, event(progress(leg.token, 1, 7), 1))
+    play.leave(exchange)
+    play.cut(leg)
+    play.refuse(play.leg("GET"), status)
+    return play, exchange
+
+
+def expired(**settings: Json) -> tuple[Play, Exchange, Upstream]:
+    """A call whose client stayed away longer than it is held."""
+    play, exchange, leg = running(2, hold_s=30.0, **settings)
+    play.leave(exchange)
+    play.advance(31)
+    return play, exchange, leg
+
+
+def begun_for_bob(play: Play) -> Exchange:
+    """Bob's GET: the server says nothing about him, so that his stream was begun after 1.5 s (R32)."""
+    exchange = play.get(who=BOB)
+    play.advance(1.6)
+    assert exchange.status == 200
+    assert exchange.is_open
+    return exchange
+
+
+def accept_bob(play: Play) -> None:
+    ping = play.leg("ping")
+    play.answer(ping, result(ping.id, {}))
+
+
+def id_last(leg: Upstream) -> bytes:
+    """Stamp and epoch come last, as the TypeScript SDK writes them."""
+    return event(json.dumps({"result": {"text": TEXT}, "jsonrpc": "2.0", "id": leg.id}).encode(), 8)
+
+
+def streaming(*, epoch: Json = None) -> tuple[Play, Exchange, Upstream]:
+    """A call on a leg that never broke, with one event relayed."""
+    play = opened(epoch=epoch, max_event_bytes=1_000)
+    exchange, leg = call(play)
+    play.send(leg, event(progress(leg.token, 1, epoch), 7))
+    return play, exchange, leg
+
+
+def pour(play: Play, leg: Upstream, data: bytes) -> None:
+    for at in range(0, len(data), 700):
+        if leg.is_open:
+            play.send(leg, data[at : at + 700])
+
+
+def evicted(play: Play) -> None:
+    assert ending.is_unused(play.session)
+    play.feed(Evicted())
+
+
+def answer_initialize(play: Play) -> None:
+    leg = play.leg("initialize")
+    play.answer(leg, initialize_answer(leg.id), headers=(*JSON, UP_2))
+
+
+def parked(status: int = 401) -> Play:
+    play, exchange = lost()
+    play.leave(exchange)
+    play.refuse(play.leg("initialize"), status)
+    return play
+
+
+def fenced() -> tuple[Play, Exchange, Upstream]:
+    """A session with a call under way that another process took over; noticed at the next record."""
+    play = opened()
+    exchange, leg = open_call(play)
+    play.send(leg, event(ask(0)))
+    play.is_persisting = False
+    play.call("other", id=6)
+    play.steps.clear()
+    play.feed(Fenced(play.persists.pop().token))
+    return play, exchange, leg
+
+
+def restarted(
+    *, seen: tuple[Json, ...] = (1,), total: float | None = None, **settings: Json
+) -> tuple[Play, Exchange, Upstream, int]:
+    """A call that gave these progress values, broke, and runs again as SSE; with the messages so far."""
+    play = opened(**settings)
+    exchange = play.call(token=1)
+    leg = play.leg("tools/call")
+    play.open(leg)
+    for done in seen:
+        play.send(leg, event(progress(leg.token, done, total=total)))
+    play.cut(leg)
+    play.heal()
+    again = play.leg("tools/call")
+    play.open(again)
+    return play, exchange, again, len(seen)
+
+
+def after(exchange: Exchange, seen: int) -> list[Json]:
+    return exchange.messages[seen:]
+
+
+def subscribed(play: Play) -> None:
+    play.post(request("resources/subscribe", {"uri": "file:///a"}, id=1))
+    play.answer(play.leg("resources/subscribe"), result(play.leg("resources/subscribe").id, {}))
+
+
+def restoring() -> tuple[Play, Exchange, Upstream]:
+    """A heal that is about to subscribe again."""
+    play = opened()
+    subscribed(play)
+    quiet(play)
+    exchange = play.call()
+    play.refuse(play.leg("tools/call"), 404)
+    play.heal()
+    return play, exchange, play.leg("resources/subscribe")
+
+
+def away(play: Play) -> tuple[Exchange, Upstream]:
+    """Alice's call runs on while she is away; one event of it waits for her."""
+    exchange, leg = open_call(play)
+    play.leave(exchange)
+    play.send(leg, event(progress(leg.token, 2)))
+    return exchange, leg

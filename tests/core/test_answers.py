@@ -13,6 +13,7 @@ from epochgate.core.policy import Stamps
 from tests.core.messages import event, log, progress, result, retry
 from tests.core.playbook import JSON, MARK, UNPROVEN, Play, opened, quiet
 from tests.core.scenes import (
+    BR,
     EPOCH,
     broken,
     check_rerun,
@@ -21,8 +22,6 @@ from tests.core.scenes import (
     resume,
 )
 from tests.core.sides import Upstream
-
-BR = (b"Content-Encoding", b"br")
 
 
 @pytest.mark.parametrize("how", [LegEnd.NOT_SENT, LegEnd.SILENT, LegEnd.BROKEN])

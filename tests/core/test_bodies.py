@@ -15,10 +15,8 @@ from epochgate.core.events import (
 from epochgate.core.policy import Stamps
 from tests.core.messages import Json, error, log, request, result
 from tests.core.playbook import JSON, MARK, Play, opened, quiet
-from tests.core.scenes import open_call
+from tests.core.scenes import BR, open_call
 from tests.core.sides import Exchange, Upstream
-
-BR = (b"Content-Encoding", b"br")
 
 
 def begun(**settings: Json) -> tuple[Play, Exchange, Upstream]:

@@ -7,29 +7,13 @@ import pytest
 from epochgate.core import http
 from tests.core.messages import cancel, error, event, notification, progress, request, result
 from tests.core.playbook import Play, opened, quiet
-from tests.core.scenes import lost, open_call
-from tests.core.sides import Exchange
-
-BOB = b"bob"
+from tests.core.scenes import BOB, lost, open_call, refused_while_away
 
 
 def accept_bob(play: Play) -> None:
     play.post(request("ping", id="b"), who=BOB)
     leg = play.leg("ping")
     play.answer(leg, result(leg.id, {}))
-
-
-def refused_while_away(status: int = 401) -> tuple[Play, Exchange]:
-    """A call whose client left, whose leg broke, and whose resume was refused."""
-    play = opened(epoch=7)
-    exchange = play.call(token=1)
-    leg = play.leg("tools/call")
-    play.open(leg)
-    play.send(leg, event(progress(leg.token, 1, 7), 1))
-    play.leave(exchange)
-    play.cut(leg)
-    play.refuse(play.leg("GET"), status)
-    return play, exchange
 
 
 def test_a_strangers_404_passes_and_heals_nothing() -> None:

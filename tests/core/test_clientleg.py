@@ -11,7 +11,6 @@ from epochgate.core.events import ClientDrained, ClientLeft, ClientStalled, Drai
 from epochgate.core.generation import MAX_TASKS
 from epochgate.core.policy import Stamps
 from tests.core.messages import (
-    Json,
     cancel,
     event,
     initialize,
@@ -22,8 +21,11 @@ from tests.core.messages import (
 )
 from tests.core.playbook import JSON, Play, opened
 from tests.core.scenes import (
+    accept_bob,
+    begun_for_bob,
     call,
     cursor,
+    expired,
     give,
     listening,
     lost,
@@ -31,32 +33,6 @@ from tests.core.scenes import (
     running,
     steps,
 )
-from tests.core.sides import Exchange, Upstream
-
-
-def expired(**settings: Json) -> tuple[Play, Exchange, Upstream]:
-    """A call whose client stayed away longer than it is held."""
-    play, exchange, leg = running(2, hold_s=30.0, **settings)
-    play.leave(exchange)
-    play.advance(31)
-    return play, exchange, leg
-
-
-BOB = b"bob"
-
-
-def begun_for_bob(play: Play) -> Exchange:
-    """Bob's GET: the server says nothing about him, so that his stream was begun after 1.5 s (R32)."""
-    exchange = play.get(who=BOB)
-    play.advance(1.6)
-    assert exchange.status == 200
-    assert exchange.is_open
-    return exchange
-
-
-def accept_bob(play: Play) -> None:
-    ping = play.leg("ping")
-    play.answer(ping, result(ping.id, {}))
 
 
 def test_of_two_legs_for_one_stream_the_newer_wins() -> None:

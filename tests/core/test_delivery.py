@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from epochgate.core import http
@@ -12,30 +10,20 @@ from epochgate.core.policy import Reissue
 from tests.core.messages import Json, ask, cancel, event, progress, request, result
 from tests.core.playbook import JSON, Play, opened
 from tests.core.scenes import (
+    BOB,
+    accept_bob,
+    begun_for_bob,
     call,
     give,
+    id_last,
     lost,
     open_call,
+    pour,
     running,
     steps,
+    streaming,
 )
 from tests.core.sides import Exchange, Upstream
-
-BOB = b"bob"
-
-
-def begun_for_bob(play: Play) -> Exchange:
-    """Bob's GET: the server says nothing about him, so that his stream was begun after 1.5 s (R32)."""
-    exchange = play.get(who=BOB)
-    play.advance(1.6)
-    assert exchange.status == 200
-    assert exchange.is_open
-    return exchange
-
-
-def accept_bob(play: Play) -> None:
-    ping = play.leg("ping")
-    play.answer(ping, result(ping.id, {}))
 
 
 def asking(**settings: Json) -> tuple[Play, Exchange, Upstream]:
@@ -44,28 +32,6 @@ def asking(**settings: Json) -> tuple[Play, Exchange, Upstream]:
     exchange, leg = call(play)
     play.send(leg, event(progress(leg.token, 1)), event(ask(0)))
     return play, exchange, leg
-
-
-TEXT = "x" * 8_000
-
-
-def id_last(leg: Upstream) -> bytes:
-    """Stamp and epoch come last, as the TypeScript SDK writes them."""
-    return event(json.dumps({"result": {"text": TEXT}, "jsonrpc": "2.0", "id": leg.id}).encode(), 8)
-
-
-def streaming(*, epoch: Json = None) -> tuple[Play, Exchange, Upstream]:
-    """A call on a leg that never broke, with one event relayed."""
-    play = opened(epoch=epoch, max_event_bytes=1_000)
-    exchange, leg = call(play)
-    play.send(leg, event(progress(leg.token, 1, epoch), 7))
-    return play, exchange, leg
-
-
-def pour(play: Play, leg: Upstream, data: bytes) -> None:
-    for at in range(0, len(data), 700):
-        if leg.is_open:
-            play.send(leg, data[at : at + 700])
 
 
 def test_a_full_journal_stops_the_server_and_loses_nothing() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from epochgate.core import ending
-from epochgate.core.events import Evicted, Fenced, LegEnd, Persisted
+from epochgate.core.events import Fenced, LegEnd, Persisted
 from epochgate.core.policy import SessionLoss
 from epochgate.core.records import ReissueRecord
 from epochgate.core.states import SessionState
@@ -21,19 +21,14 @@ from tests.core.messages import (
 )
 from tests.core.playbook import JSON, Play, opened, quiet
 from tests.core.scenes import (
+    BOB,
     call,
+    evicted,
     listening,
     lost,
     open_call,
     running,
 )
-
-BOB = b"bob"
-
-
-def evicted(play: Play) -> None:
-    assert ending.is_unused(play.session)
-    play.feed(Evicted())
 
 
 @pytest.mark.parametrize(("status", "told"), [(200, 200), (204, 204), (202, 202), (404, 200)])

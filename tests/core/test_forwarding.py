@@ -25,24 +25,14 @@ from tests.core.messages import (
 )
 from tests.core.playbook import Play, opened, quiet
 from tests.core.scenes import (
+    BOB,
+    ROOTS,
+    asking,
     call,
     listening,
     lost,
     open_call,
 )
-from tests.core.sides import Exchange, Upstream
-
-BOB = b"bob"
-
-
-def asking(play: Play, *, of: Json = 5, method: str = "elicitation/create") -> tuple[Exchange, Upstream]:
-    """A call whose run waits for the client."""
-    exchange, leg = open_call(play, id=of)
-    play.send(leg, event(ask(0, method)))
-    return exchange, leg
-
-
-ROOTS = "notifications/roots/list_changed"
 
 
 def test_a_cancel_during_the_heal_takes_the_call_off_the_queue() -> None:

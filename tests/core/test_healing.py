@@ -20,7 +20,7 @@ from tests.core.messages import (
     result,
 )
 from tests.core.playbook import JSON, Play, opened, quiet
-from tests.core.scenes import UP_2, listening, lost, open_call, texts
+from tests.core.scenes import UP_2, answer_initialize, listening, lost, open_call, parked, texts
 from tests.core.sides import Upstream
 
 
@@ -29,11 +29,6 @@ def healing_begun() -> Play:
     play, _ = lost()
     assert play.has_leg("initialize")
     return play
-
-
-def answer_initialize(play: Play) -> None:
-    leg = play.leg("initialize")
-    play.answer(leg, initialize_answer(leg.id), headers=(*JSON, UP_2))
 
 
 def answered(play: Play, rpc: str, value: Json = None) -> Upstream:
@@ -353,13 +348,6 @@ def test_a_listener_of_a_client_that_is_not_initialized_yet_follows_with_the_com
 
     assert play.leg("GET").session_id == b"up-2"
     assert exchange.is_open
-
-
-def parked(status: int = 401) -> Play:
-    play, exchange = lost()
-    play.leave(exchange)
-    play.refuse(play.leg("initialize"), status)
-    return play
 
 
 def test_a_session_whose_heals_are_refused_is_never_lost() -> None:

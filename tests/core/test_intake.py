@@ -6,10 +6,8 @@ import pytest
 
 from epochgate.core import http
 from epochgate.core.commands import SendUpstream
-from epochgate.core.events import Fenced
 from epochgate.core.states import SessionState
 from tests.core.messages import (
-    ask,
     event,
     initialize,
     initialize_answer,
@@ -19,37 +17,7 @@ from tests.core.messages import (
     result,
 )
 from tests.core.playbook import JSON, Play, opened
-from tests.core.scenes import listening, lost, open_call, say
-from tests.core.sides import Exchange, Upstream
-
-
-def fenced() -> tuple[Play, Exchange, Upstream]:
-    """A session with a call under way that another process took over; noticed at the next record."""
-    play = opened()
-    exchange, leg = open_call(play)
-    play.send(leg, event(ask(0)))
-    play.is_persisting = False
-    play.call("other", id=6)
-    play.steps.clear()
-    play.feed(Fenced(play.persists.pop().token))
-    return play, exchange, leg
-
-
-BOB = b"bob"
-
-
-def begun_for_bob(play: Play) -> Exchange:
-    """Bob's GET: the server says nothing about him, so that his stream was begun after 1.5 s (R32)."""
-    exchange = play.get(who=BOB)
-    play.advance(1.6)
-    assert exchange.status == 200
-    assert exchange.is_open
-    return exchange
-
-
-def accept_bob(play: Play) -> None:
-    ping = play.leg("ping")
-    play.answer(ping, result(ping.id, {}))
+from tests.core.scenes import BOB, accept_bob, begun_for_bob, fenced, listening, lost, open_call, say
 
 
 def test_more_streams_than_the_limit_are_refused_at_once() -> None:

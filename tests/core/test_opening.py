@@ -26,10 +26,7 @@ from tests.core.messages import (
     retry,
 )
 from tests.core.playbook import JSON, SSE, Play, opened
-from tests.core.scenes import open_call
-
-BR = (b"Content-Encoding", b"br")
-
+from tests.core.scenes import BR, open_call
 
 SESSION = (b"Mcp-Session-Id", b"up-1")
 

@@ -6,36 +6,16 @@ import pytest
 
 from epochgate.core.commands import Discarded, Reissued
 from tests.core.messages import Json, cancel, event, log, progress, request, result
-from tests.core.playbook import MARK, Play, opened, quiet
+from tests.core.playbook import MARK, opened, quiet
 from tests.core.scenes import (
+    after,
     broken,
     check_rerun,
     learn_tools,
     open_call,
     rerun,
+    restarted,
 )
-from tests.core.sides import Exchange, Upstream
-
-
-def restarted(
-    *, seen: tuple[Json, ...] = (1,), total: float | None = None, **settings: Json
-) -> tuple[Play, Exchange, Upstream, int]:
-    """A call that gave these progress values, broke, and runs again as SSE; with the messages so far."""
-    play = opened(**settings)
-    exchange = play.call(token=1)
-    leg = play.leg("tools/call")
-    play.open(leg)
-    for done in seen:
-        play.send(leg, event(progress(leg.token, done, total=total)))
-    play.cut(leg)
-    play.heal()
-    again = play.leg("tools/call")
-    play.open(again)
-    return play, exchange, again, len(seen)
-
-
-def after(exchange: Exchange, seen: int) -> list[Json]:
-    return exchange.messages[seen:]
 
 
 @pytest.mark.parametrize(

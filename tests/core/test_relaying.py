@@ -11,7 +11,6 @@ from epochgate.core.commands import Drifted
 from epochgate.core.events import LegEnd
 from epochgate.core.policy import Stamps
 from tests.core.messages import (
-    Json,
     ask,
     cancel,
     error,
@@ -22,39 +21,19 @@ from tests.core.messages import (
     result,
     retry,
 )
-from tests.core.playbook import MARK, UNPROVEN, Play, opened
+from tests.core.playbook import MARK, UNPROVEN, opened
 from tests.core.scenes import (
+    after,
     broken,
     call,
     listening,
     open_call,
+    restarted,
     resume,
     running,
     steps,
     texts,
 )
-from tests.core.sides import Exchange, Upstream
-
-
-def restarted(
-    *, seen: tuple[Json, ...] = (1,), total: float | None = None, **settings: Json
-) -> tuple[Play, Exchange, Upstream, int]:
-    """A call that gave these progress values, broke, and runs again as SSE; with the messages so far."""
-    play = opened(**settings)
-    exchange = play.call(token=1)
-    leg = play.leg("tools/call")
-    play.open(leg)
-    for done in seen:
-        play.send(leg, event(progress(leg.token, done, total=total)))
-    play.cut(leg)
-    play.heal()
-    again = play.leg("tools/call")
-    play.open(again)
-    return play, exchange, again, len(seen)
-
-
-def after(exchange: Exchange, seen: int) -> list[Json]:
-    return exchange.messages[seen:]
 
 
 def test_an_answer_of_another_epoch_with_nothing_before_it_is_one_execution() -> None:

@@ -23,6 +23,8 @@ from tests.core.messages import (
 )
 from tests.core.playbook import JSON, Play, opened, quiet
 from tests.core.scenes import (
+    BOB,
+    asking,
     broken,
     call,
     drift,
@@ -33,15 +35,6 @@ from tests.core.scenes import (
     resume,
 )
 from tests.core.sides import Exchange, Upstream
-
-BOB = b"bob"
-
-
-def asking(play: Play, *, of: Json = 5, method: str = "elicitation/create") -> tuple[Exchange, Upstream]:
-    """A call whose run waits for the client."""
-    exchange, leg = open_call(play, id=of)
-    play.send(leg, event(ask(0, method)))
-    return exchange, leg
 
 
 @pytest.mark.parametrize(

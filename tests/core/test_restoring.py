@@ -7,8 +7,8 @@ import pytest
 from epochgate.core.states import SessionState
 from tests.core.messages import Json, error, initialize_answer, request, result
 from tests.core.playbook import JSON, Play, opened, quiet
-from tests.core.scenes import UP_2, drift, open_call
-from tests.core.sides import Exchange, Upstream
+from tests.core.scenes import UP_2, drift, open_call, restoring, subscribed
+from tests.core.sides import Exchange
 
 
 def answer_initialize(play: Play) -> None:
@@ -217,22 +217,6 @@ def test_tools_are_not_asked_for_where_nothing_hangs_on_them() -> None:
     again = play.leg("prompts/list")
     play.answer(again, result(again.id, {"prompts": []}))
     assert exchange.json["id"] == 3
-
-
-def subscribed(play: Play) -> None:
-    play.post(request("resources/subscribe", {"uri": "file:///a"}, id=1))
-    play.answer(play.leg("resources/subscribe"), result(play.leg("resources/subscribe").id, {}))
-
-
-def restoring() -> tuple[Play, Exchange, Upstream]:
-    """A heal that is about to subscribe again."""
-    play = opened()
-    subscribed(play)
-    quiet(play)
-    exchange = play.call()
-    play.refuse(play.leg("tools/call"), 404)
-    play.heal()
-    return play, exchange, play.leg("resources/subscribe")
 
 
 def test_one_that_cannot_be_asked_is_tried_again() -> None:

@@ -7,13 +7,16 @@ import pytest
 from epochgate.core import cursor as cursors
 from epochgate.core.commands import Drifted
 from epochgate.core.events import LegEnd
-from tests.core.messages import Json, event, initialize_answer, log, progress, result
-from tests.core.playbook import JSON, MARK, Play, opened
+from tests.core.messages import event, initialize_answer, log, progress, result
+from tests.core.playbook import JSON, MARK, opened
 from tests.core.scenes import (
+    BOB,
     UP_2,
+    away,
     call,
     cursor,
     drift,
+    expired,
     give,
     listening,
     open_call,
@@ -22,26 +25,6 @@ from tests.core.scenes import (
     steps,
     texts,
 )
-from tests.core.sides import Exchange, Upstream
-
-
-def away(play: Play) -> tuple[Exchange, Upstream]:
-    """Alice's call runs on while she is away; one event of it waits for her."""
-    exchange, leg = open_call(play)
-    play.leave(exchange)
-    play.send(leg, event(progress(leg.token, 2)))
-    return exchange, leg
-
-
-def expired(**settings: Json) -> tuple[Play, Exchange, Upstream]:
-    """A call whose client stayed away longer than it is held."""
-    play, exchange, leg = running(2, hold_s=30.0, **settings)
-    play.leave(exchange)
-    play.advance(31)
-    return play, exchange, leg
-
-
-BOB = b"bob"
 
 
 def test_while_the_server_is_down_a_stranger_gets_nothing() -> None:
@@ -54,19 +37,6 @@ def test_while_the_server_is_down_a_stranger_gets_nothing() -> None:
     play.advance(30)
 
     assert b"secret" not in bob.body
-
-
-def refused_while_away(status: int = 401) -> tuple[Play, Exchange]:
-    """A call whose client left, whose leg broke, and whose resume was refused."""
-    play = opened(epoch=7)
-    exchange = play.call(token=1)
-    leg = play.leg("tools/call")
-    play.open(leg)
-    play.send(leg, event(progress(leg.token, 1, 7), 1))
-    play.leave(exchange)
-    play.cut(leg)
-    play.refuse(play.leg("GET"), status)
-    return play, exchange
 
 
 def test_two_resumes_of_a_stream_that_was_given_up_wait_for_one_new_one() -> None:

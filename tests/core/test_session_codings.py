@@ -6,8 +6,7 @@ from epochgate.core.events import LegCompleted, LegRead
 from epochgate.core.policy import Stamps
 from tests.core.messages import result
 from tests.core.playbook import JSON, opened
-
-BR = (b"Content-Encoding", b"br")
+from tests.core.scenes import BR
 
 
 def test_a_stamped_request_gets_an_error() -> None:

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from epochgate.core import ending, http
-from epochgate.core.events import Evicted
 from epochgate.core.states import SessionState
 from tests.core.messages import event, notification, result
-from tests.core.playbook import Play, opened
-from tests.core.scenes import lost, running
-
-BOB = b"bob"
-
-
-def evicted(play: Play) -> None:
-    assert ending.is_unused(play.session)
-    play.feed(Evicted())
+from tests.core.playbook import opened
+from tests.core.scenes import BOB, evicted, lost, running
 
 
 def test_a_session_is_unused_before_its_first_request_and_after_its_last_answer() -> None:

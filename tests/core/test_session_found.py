@@ -18,8 +18,8 @@ from tests.core.messages import (
     request,
     result,
 )
-from tests.core.playbook import JSON, Play, opened, quiet
-from tests.core.scenes import call, drift, lost, resume
+from tests.core.playbook import JSON, Play, opened
+from tests.core.scenes import call, drift, parked, restoring, resume
 from tests.core.sides import Exchange, Upstream
 
 # --- polls whose `retry:` stood in the first event alone, as the official SDKs write it --------------
@@ -111,23 +111,7 @@ def test_a_ping_answered_by_the_session_made_anew_says_nothing_of_the_old_one() 
     assert play.reasons == []
 
 
-def subscribed(play: Play) -> None:
-    play.post(request("resources/subscribe", {"uri": "file:///a"}, id=1))
-    play.answer(play.leg("resources/subscribe"), result(play.leg("resources/subscribe").id, {}))
-
-
 # --- heals that cannot restore what was there -------------------------------------------------------
-
-
-def restoring() -> tuple[Play, Exchange, Upstream]:
-    """A heal that is about to subscribe again."""
-    play = opened()
-    subscribed(play)
-    quiet(play)
-    exchange = play.call()
-    play.refuse(play.leg("tools/call"), 404)
-    play.heal()
-    return play, exchange, play.leg("resources/subscribe")
 
 
 def test_a_subscription_that_is_refused_makes_the_heal_fail() -> None:
@@ -142,13 +126,6 @@ def test_a_subscription_that_is_refused_makes_the_heal_fail() -> None:
 
 
 # --- strangers and refused heals --------------------------------------------------------------------
-
-
-def parked(status: int = 401) -> Play:
-    play, exchange = lost()
-    play.leave(exchange)
-    play.refuse(play.leg("initialize"), status)
-    return play
 
 
 def test_a_stranger_of_a_parked_session_hears_what_the_server_says() -> None:

@@ -4,31 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.core.messages import Json, error, event, log, progress, request, result
-from tests.core.playbook import MARK, Play, opened
-from tests.core.scenes import lost, open_call
-from tests.core.sides import Exchange, Upstream
-
-
-def restarted(
-    *, seen: tuple[Json, ...] = (1,), total: float | None = None, **settings: Json
-) -> tuple[Play, Exchange, Upstream, int]:
-    """A call that gave these progress values, broke, and runs again as SSE; with the messages so far."""
-    play = opened(**settings)
-    exchange = play.call(token=1)
-    leg = play.leg("tools/call")
-    play.open(leg)
-    for done in seen:
-        play.send(leg, event(progress(leg.token, done, total=total)))
-    play.cut(leg)
-    play.heal()
-    again = play.leg("tools/call")
-    play.open(again)
-    return play, exchange, again, len(seen)
-
-
-def after(exchange: Exchange, seen: int) -> list[Json]:
-    return exchange.messages[seen:]
+from tests.core.messages import error, event, log, progress, request, result
+from tests.core.playbook import MARK, opened
+from tests.core.scenes import after, lost, open_call, restarted
 
 
 @pytest.mark.parametrize(("level", "is_told"), [("warning", True), ("info", True), ("error", False)])

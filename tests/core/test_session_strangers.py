@@ -7,9 +7,7 @@ import pytest
 from epochgate.core.events import LegEnd
 from tests.core.messages import ask, cancel, error, event, result
 from tests.core.playbook import opened
-from tests.core.scenes import open_call
-
-BOB = b"bob"
+from tests.core.scenes import BOB, open_call
 
 
 @pytest.mark.parametrize("status", [401, 403])

@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 from epochgate.core.events import DrainBegun
-from tests.core.messages import result
-from tests.core.playbook import Play, opened, quiet
-from tests.core.scenes import say, texts
-
-BOB = b"bob"
-
-
-def accept_bob(play: Play) -> None:
-    ping = play.leg("ping")
-    play.answer(ping, result(ping.id, {}))
+from tests.core.playbook import opened, quiet
+from tests.core.scenes import BOB, accept_bob, say, texts
 
 
 def test_a_drain_ends_a_stream_that_the_server_has_not_answered_as_any_other() -> None:

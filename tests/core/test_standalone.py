@@ -8,7 +8,7 @@ from epochgate.core import http
 from epochgate.core.events import LegEnd
 from tests.core.messages import event, log, notification, result
 from tests.core.playbook import Play, opened, quiet
-from tests.core.scenes import drift, listening, open_call, say, texts
+from tests.core.scenes import BR, drift, listening, open_call, say, texts
 from tests.core.sides import Exchange, Upstream
 
 
@@ -32,9 +32,6 @@ def told(play: Play, exchange: Exchange) -> list[str]:
     play.open(leg)
     say(play, leg, "a")
     return [word for word in texts(exchange) if len(word) == 1]
-
-
-BR = (b"Content-Encoding", b"br")
 
 
 @pytest.mark.parametrize("status", [405, 401, 400, 503])

@@ -7,20 +7,11 @@ import pytest
 from epochgate.core import http
 from epochgate.core.commands import Drifted
 from tests.core.messages import Json, event, progress, request, result
-from tests.core.playbook import MARK, Play, opened
-from tests.core.scenes import open_call
-from tests.core.sides import Exchange, Upstream
+from tests.core.playbook import MARK, opened
+from tests.core.scenes import BOB, away
+from tests.core.sides import Upstream
 
-BOB = b"bob"
 FRESH = b"alice-with-a-fresh-token"
-
-
-def away(play: Play) -> tuple[Exchange, Upstream]:
-    """Alice's call runs on while she is away; one event of it waits for her."""
-    exchange, leg = open_call(play)
-    play.leave(exchange)
-    play.send(leg, event(progress(leg.token, 2)))
-    return exchange, leg
 
 
 def authorization(leg: Upstream) -> bytes | None:

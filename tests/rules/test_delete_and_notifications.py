@@ -6,18 +6,10 @@ import pytest
 
 from epochgate.core.commands import UpstreamFailed
 from epochgate.core.events import LegEnd
-from tests.core.messages import ask, event, initialize_answer, notification, result
-from tests.core.playbook import JSON, Play, opened, quiet
-from tests.core.scenes import UP_2, open_call
+from tests.core.messages import ask, event, notification, result
+from tests.core.playbook import Play, opened, quiet
+from tests.core.scenes import ROOTS, answer_initialize, open_call
 from tests.core.sides import Upstream
-
-ROOTS = "notifications/roots/list_changed"
-
-
-def answer_initialize(play: Play) -> None:
-    leg = play.leg("initialize")
-    play.answer(leg, initialize_answer(leg.id), headers=(*JSON, UP_2))
-
 
 # --- R25 --------------------------------------------------------------------------------------------
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from epochgate.core.commands import AbortAnswer, Write
 from epochgate.core.events import Fenced, Persisted
 from epochgate.core.records import CancelRecord, SessionRecord
-from tests.core.messages import ask, cancel, event, progress, request, result
+from tests.core.messages import cancel, event, progress, request, result
 from tests.core.playbook import Play, opened
-from tests.core.scenes import open_call
-from tests.core.sides import Exchange, Upstream
+from tests.core.scenes import fenced, open_call
 
 
 def stored(play: Play) -> list[str]:
@@ -93,18 +92,6 @@ def test_a_cancel_that_is_not_durable_yet_keeps_its_call_from_being_run_again() 
 
 
 # --- R17: an owner that is one no longer ------------------------------------------------------------
-
-
-def fenced() -> tuple[Play, Exchange, Upstream]:
-    """A session with a call under way that another process took over; noticed at the next record."""
-    play = opened()
-    exchange, leg = open_call(play)
-    play.send(leg, event(ask(0)))
-    play.is_persisting = False
-    play.call("other", id=6)
-    play.steps.clear()
-    play.feed(Fenced(play.persists.pop().token))
-    return play, exchange, leg
 
 
 def test_a_fenced_owner_drops_its_legs_and_cuts_its_clients() -> None:

@@ -7,19 +7,11 @@ import pytest
 from epochgate.core.events import LegEnd
 from epochgate.core.policy import SessionLoss
 from epochgate.core.states import SessionState
-from tests.core.messages import Json, ask, cancel, event, log, progress, result, retry
-from tests.core.playbook import MARK, Play, opened, quiet
-from tests.core.scenes import broken, learn_tools, listening, open_call, rerun, say, texts
-from tests.core.sides import Exchange, Upstream
+from tests.core.messages import cancel, event, log, progress, result, retry
+from tests.core.playbook import MARK, opened, quiet
+from tests.core.scenes import asking, broken, learn_tools, listening, open_call, rerun, say, texts
 
 DESTRUCTIVE = {"destructiveHint": True}
-
-
-def asking(play: Play, *, of: Json = 5, method: str = "elicitation/create") -> tuple[Exchange, Upstream]:
-    """A call whose run waits for the client."""
-    exchange, leg = open_call(play, id=of)
-    play.send(leg, event(ask(0, method)))
-    return exchange, leg
 
 
 # --- R18: a heal touches only what has to be restarted ----------------------------------------------

@@ -9,10 +9,8 @@ from epochgate.core.commands import HealBegun
 from epochgate.core.states import SessionState
 from tests.core.messages import Json, cancel, event, initialize_answer, notification, request, result
 from tests.core.playbook import JSON, Play, opened, quiet
-from tests.core.scenes import UP_2, lost, open_call
+from tests.core.scenes import BOB, UP_2, lost, open_call
 from tests.core.sides import Upstream
-
-BOB = b"bob"
 
 
 def answered(play: Play, rpc: str, value: Json = None) -> Upstream:

@@ -2,33 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
-from tests.core.messages import Json, event, log, progress
-from tests.core.playbook import Play, opened
-from tests.core.scenes import call
-from tests.core.sides import Exchange, Upstream
-
-TEXT = "x" * 8_000
-
-
-def id_last(leg: Upstream) -> bytes:
-    """Stamp and epoch come last, as the TypeScript SDK writes them."""
-    return event(json.dumps({"result": {"text": TEXT}, "jsonrpc": "2.0", "id": leg.id}).encode(), 8)
-
-
-def streaming(*, epoch: Json = None) -> tuple[Play, Exchange, Upstream]:
-    """A call on a leg that never broke, with one event relayed."""
-    play = opened(epoch=epoch, max_event_bytes=1_000)
-    exchange, leg = call(play)
-    play.send(leg, event(progress(leg.token, 1, epoch), 7))
-    return play, exchange, leg
-
-
-def pour(play: Play, leg: Upstream, data: bytes) -> None:
-    for at in range(0, len(data), 700):
-        if leg.is_open:
-            play.send(leg, data[at : at + 700])
+from tests.core.messages import event, log
+from tests.core.scenes import TEXT, id_last, pour, streaming
 
 
 def test_a_large_answer_passes_as_it_comes_and_has_the_clients_id() -> None:
