@@ -88,6 +88,7 @@ VALUES: dict[Enum, str] = {
     Asked.NEW: "new",
     Asked.SEEN: "seen before",
     Asked.OPEN: "that of an open request",
+    Asked.OTHER: "that of another, open request",
     IdStep.UNJUDGED: "not comparable",
     IdStep.NEXT: "the next one",
     IdStep.SAME: "seen before with the same data",

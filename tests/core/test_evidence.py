@@ -43,6 +43,42 @@ def test_a_question_that_was_asked_before_the_break_is_not_asked_again() -> None
     assert not play.reasons
 
 
+def other(id: Json, epoch: Json) -> Json:
+    return request("elicitation/create", {"message": "another?", "_meta": {"session_epoch": epoch}}, id=id)
+
+
+def test_another_question_under_the_id_of_an_open_one_is_no_replay() -> None:
+    """The server counts anew: the answer to one would be given to the other (R19)."""
+    play = opened(epoch=1)
+    _, post = call(play)
+    play.send(post, event(ask(0, epoch=1), 1))
+    play.cut(post)
+    leg = play.leg("GET")
+    play.open(leg)
+
+    play.send(leg, event(other(0, 1), 2))
+
+    assert play.reasons == ["request_id_reset"]
+    assert play.post(result(0, {"action": "accept"})).status == 202
+    assert not play.has_leg("answer")
+
+
+def test_another_question_under_the_id_of_an_answered_one_is_asked() -> None:
+    play = opened(epoch=1)
+    exchange, post = call(play)
+    play.send(post, event(ask(0, epoch=1), 1))
+    play.post(result(0, {"action": "accept"}))
+    play.accept(play.leg("answer"))
+    play.cut(post)
+    leg = play.leg("GET")
+    play.open(leg)
+
+    play.send(leg, event(ask(0, epoch=1), 1), event(other(0, 1), 2))
+
+    assert [one["params"]["message"] for one in exchange.messages if "method" in one] == ["sure?", "another?"]
+    assert play.dropped == ["duplicate"]
+
+
 def test_a_call_of_the_undo_tool_takes_its_tool_out_of_the_prelude() -> None:
     """What was closed again is not opened anew (R40)."""
     play = opened(replay_tools=("login", "open"), undo_tools=(("close", "open"),))

@@ -5,6 +5,8 @@ Longer than most: its module is to be proven by this file alone.
 
 from __future__ import annotations
 
+import pytest
+
 from epochgate.core.commands import HealBegun
 from epochgate.core.events import DrainBegun, LegEnd, Persisted
 from epochgate.core.policy import SessionLoss, Stamps
@@ -332,6 +334,26 @@ def test_a_commit_that_is_durable_behind_the_end_of_the_session_sends_nothing() 
     play.feed(Persisted(commit.token))
 
     assert play.runs == 1
+
+
+@pytest.mark.parametrize("status", [200, 405])
+def test_a_commit_that_is_durable_while_a_delete_is_under_way_waits_for_what_comes_of_it(status: int) -> None:
+    """What waits for the heal goes up behind a DELETE only if it was refused (R25)."""
+    play, exchange = lost()
+    again = play.post(initialize(id=9))
+    play.is_persisting = False
+    play.heal()
+    gone = play.delete()
+    play.persist()
+    assert play.runs == 1
+    assert len(play.sent("initialize")) == 2
+
+    play.refuse(next(one for one in play.sent("DELETE") if one.session_id == b"up-2"), status)
+    play.persist()
+
+    assert gone.status == status
+    assert (play.runs, len(play.sent("initialize"))) == ((1, 2) if status == 200 else (2, 3))
+    assert (exchange.status, again.status) == ((200, 404) if status == 200 else (None, None))
 
 
 def test_a_listener_of_a_client_that_is_not_initialized_yet_follows_with_the_commit() -> None:

@@ -126,6 +126,8 @@ MESSAGE_CASES = (
           claim=Claim.PING, asked=Asked.NEW, epoch=Match.ABSENT),
     _case("R6: a question seen before", RESUMED, DROP, "duplicate", claim=Claim.QUESTION, asked=Asked.SEEN),
     _case("R6: a replayed open question", RESUMED, DROP, "duplicate", claim=Claim.QUESTION, asked=Asked.OPEN),
+    _case("R19: another question under an open id", RESUMED, RESTART, "request_id_reset", SESSION,
+          claim=Claim.QUESTION, asked=Asked.OTHER),
     _case("R31: the last event again", RESUMED, DROP, "duplicate", step=IdStep.SAME),
     _case("R31: a hole", RESUMED, RESTART, "event_id_gap", STREAM, step=IdStep.GAP),
     _case("R31: a step back", RESUMED, RESTART, "event_id_reset", SESSION, step=IdStep.RESET),

@@ -41,6 +41,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "guarantees/test_g3_one_answer.py::test_a_deleted_session_answers_what_it_owes",
         "core/test_ending.py::test_the_end_of_a_session_that_was_given_up_but_not_lost_is_told_to_its_server",
         "core/test_sending.py::test_a_second_run_that_was_being_counted_waits_for_a_delete",
+        "core/test_healing.py::test_a_commit_that_is_durable_while_a_delete_is_under_way_waits_for_what_comes_of_it",
     ),
     "R26": (
         "core/test_session_loss.py::test_a_loss_of_generation_2_reported_after_3_is_live_joins_it",

@@ -58,6 +58,7 @@ class Asked(Enum):
     NEW = "new"
     SEEN = "seen"
     OPEN = "open"
+    OTHER = "other"  # open, and what stands in the message is another request
 
 
 class IdStep(Enum):

@@ -236,10 +236,12 @@ def _find(table: dict[bytes, Stamped], text: bytes) -> Stamped | None:
 def _asked(generation: Generation, claim: Claim, message: Message) -> Asked:
     if claim not in (Claim.QUESTION, Claim.PING) or message.id is None:
         return Asked.NO
-    is_open = generation.asked.get(message.id)
-    if is_open is None:
+    question = generation.asked.get(message.id)
+    if question is None:
         return Asked.NEW
-    return Asked.OPEN if is_open else Asked.SEEN
+    if question.text_hash == hash(message.raw):
+        return Asked.OPEN if question.is_open else Asked.SEEN
+    return Asked.OTHER if question.is_open else Asked.NEW
 
 
 def _step(stream: Stream, event: sse.Event | None) -> IdStep:

@@ -279,7 +279,7 @@ def _route_answer(session: Session, post: Post, message: Message) -> None:
         session.do(Dropped("stale_answer"))
         post.answer(session)
         if question is not None and question.stream.is_request:
-            questions.close(question)
+            question.is_open = False
             restarting.void_question(session, question.stream, is_session_gone=False)
         return
     _send_answer(session, post, message, question)
@@ -295,7 +295,7 @@ def _possible_askers(session: Session, question: Question) -> list[Stream]:
 
 
 def _send_answer(session: Session, post: Post, message: Message, question: Question) -> None:
-    questions.close(question)
+    question.is_open = False
     unasked: list[Owed] = []
     if question.method in ("elicitation/create", "sampling/createMessage"):
         for stream in _possible_askers(session, question):
@@ -330,7 +330,7 @@ def _refused_answer(
     session: Session, post: Post, question: Question, unasked: list[Owed], outcome: Outcome
 ) -> None:
     """401 or 403: the server did not take it, and the question waits for the one who may answer."""
-    questions.reopen(question)
+    question.is_open = True
     for owed in unasked:
         owed.has_answered_question = False
     _refuse(session, post, outcome)

@@ -38,7 +38,7 @@ class Generation:
     stamps: dict[bytes, Stamped] = field(default_factory=dict)
     tokens: dict[bytes, Stamped] = field(default_factory=dict)
     tasks: dict[bytes, None] = field(default_factory=dict)  # tokens of answered task requests, oldest first
-    asked: dict[bytes, bool] = field(default_factory=dict)  # server request id -> is it open
+    asked: dict[bytes, Question] = field(default_factory=dict)  # by the server's own ids
     is_gone: bool = False
     has_state: bool = False  # it completed a call of a tool that is not read-only (R21)
     is_ended: bool = False  # a DELETE was sent, or another generation lives under its upstream id
@@ -87,5 +87,6 @@ class Question:
     stream: Stream
     server_id: bytes
     method: str
+    text_hash: int  # of the whole message: a replay is the same, another question of that id is not
     server_token: bytes | None = None  # under which the client may tell of its progress
     is_open: bool = True

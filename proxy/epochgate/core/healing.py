@@ -180,7 +180,8 @@ def commit(session: Session, run: Heal) -> None:
 
 
 def _committed(session: Session, run: Heal, old: Generation) -> None:
-    if session.heal is not run:
+    is_deferred = ending.defer_while_deleting(session, lambda: _committed(session, run, old))
+    if is_deferred or session.heal is not run:
         return
     session.heal = None
     session.is_heal_refused = False

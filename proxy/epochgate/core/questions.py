@@ -25,9 +25,11 @@ def relayed(session: Session, stream: Stream, message: Message) -> bytes:
     """The server's request under an id that is free on the client leg; it is open from now on."""
     assert message.id is not None
     visible = _free(session, message.id, session.questions)
-    question = Question(stream.generation, stream, message.id, message.method or "", message.token)
+    question = Question(
+        stream.generation, stream, message.id, message.method or "", hash(message.raw), message.token
+    )
     session.questions[visible] = question
-    stream.generation.asked[message.id] = True
+    stream.generation.asked[message.id] = question
     token = message.token
     if token is not None:
         token = _free(session, token, session.question_tokens)
@@ -58,7 +60,7 @@ def cancelled(session: Session, stream: Stream, message: Message) -> bytes:
     if found is None:
         return message.raw
     visible, question = found
-    close(question)
+    question.is_open = False
     return message.raw if visible == message.cancels else jsonedit.rewrite(message, cancels=visible)
 
 
@@ -77,11 +79,6 @@ def find_asked(session: Session, answer: Message) -> Question | None:
     return question if question is not None and question.is_open else None
 
 
-def close(question: Question) -> None:
-    question.is_open = False
-    question.generation.asked[question.server_id] = False
-
-
 def give_up(session: Session, stream: Stream) -> list[bytes]:
     """Close what the stream asked and got no answer to; the ids by which the client knows it."""
     given_up = [
@@ -90,14 +87,8 @@ def give_up(session: Session, stream: Stream) -> list[bytes]:
         if question.stream is stream and question.is_open and question.method != "ping"
     ]
     for visible in given_up:
-        close(session.questions[visible])
+        session.questions[visible].is_open = False
     return given_up
-
-
-def reopen(question: Question) -> None:
-    """Its answer was refused."""
-    question.is_open = True
-    question.generation.asked[question.server_id] = True
 
 
 def is_void(question: Question) -> bool:

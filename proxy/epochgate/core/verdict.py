@@ -114,7 +114,7 @@ MESSAGE_TABLE: tuple[Row, ...] = (
     _row(_V.RESTART, "no_epoch_on_event", _S.STREAM, leg=_AGAIN, claim=_STAMPED, epoch=Match.ABSENT),
     # server request id (R6, R19)
     _row(_V.DROP,    "duplicate",         leg=_AGAIN, asked=(Asked.SEEN, Asked.OPEN)),
-    _row(_V.RESTART, "request_id_reset",  _S.SESSION, asked=Asked.OPEN),
+    _row(_V.RESTART, "request_id_reset",  _S.SESSION, asked=(Asked.OPEN, Asked.OTHER)),
     # event id (R31)
     _row(_V.DROP,    "duplicate",         leg=_AGAIN, step=IdStep.SAME),
     _row(_V.RESTART, "event_id_reset",    _S.SESSION, leg=_AGAIN, step=IdStep.RESET),

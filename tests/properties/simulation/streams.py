@@ -186,7 +186,8 @@ class Streams:
                 return self._replay(session, stream, last, connection)
 
     def _find(self, session: SessionObject, last: str) -> Stream | None:
-        for stream in self.kept:
+        """An id that was given out again, in a session begun anew under its id, is the newer stream's."""
+        for stream in reversed(self.kept):
             is_there = any(entry.event_id == last for entry in stream.entries)
             if stream.session_id == session.session_id and is_there:
                 return stream
