@@ -139,10 +139,11 @@ def test_a_call_that_asked_on_the_standalone_stream_is_not_run_again_either() ->
 
 
 @pytest.mark.parametrize("how", [400, 404, 409, 500, 502, 503, LegEnd.NOT_SENT, LegEnd.BROKEN, LegEnd.SILENT])
-@pytest.mark.parametrize("message", [notification("notifications/x"), result(99), error(99)])
+@pytest.mark.parametrize("message", [notification("notifications/x"), result(0), error(0)])
 def test_what_owes_no_answer_is_202_whatever_the_server_says(message: Json, how: int | LegEnd) -> None:
     """A 503 on a notification ends Python 1.30's session (W4)."""
     play = opened()
+    asking(play)
     exchange = play.post(message)
     leg = play.leg()
     if isinstance(how, int):
@@ -381,3 +382,12 @@ def test_a_notification_that_is_accepted_under_another_epoch_shows_a_session_mad
     play.answer(play.leg(ROOTS), b"", status=202, headers=((b"Mcp-Session-Epoch", b"h2"),))
 
     assert play.session.current.number == 2
+
+
+def test_an_error_that_answers_nothing_passes() -> None:
+    play = opened()
+    said = {"jsonrpc": "2.0", "error": {"code": -32700, "message": "parse error"}}
+
+    play.post(said)
+
+    assert play.leg("answer").json == said

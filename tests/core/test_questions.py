@@ -221,6 +221,16 @@ def test_an_error_without_an_id_answers_no_question_and_passes() -> None:
     assert give_answer(play, 0)[1] is not None
 
 
+def test_an_answer_to_what_this_session_never_asked_goes_no_further() -> None:
+    """Its client has another session, where that id stands for something else (R19)."""
+    play = opened()
+
+    reply, leg = give_answer(play, 0)
+
+    assert (reply.status, leg) == (202, None)
+    assert play.dropped == ["stale_answer"]
+
+
 def test_of_very_many_questions_the_oldest_are_forgotten() -> None:
     """What is kept of a session is bounded (G8); an answer to one of them passes as it stands."""
     play = opened()

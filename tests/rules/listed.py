@@ -234,6 +234,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_passing.py::test_what_cannot_be_given_in_parts_is_an_error",
         "core/test_questions.py::test_a_question_is_given_up_in_the_session_that_asked_it_and_in_no_other",
         "core/test_evidence.py::test_another_question_under_the_id_of_an_open_one_is_no_replay",
+        "core/test_questions.py::test_an_answer_to_what_this_session_never_asked_goes_no_further",
     ),
     "R20": (
         "rules/test_heal.py::test_a_heal_for_one_call_does_not_forget_that_another_is_destructive",

@@ -272,7 +272,7 @@ def route_answers(session: Session, event: PostArrived, messages: tuple[Message,
 
 def _route_answer(session: Session, post: Post, message: Message) -> None:
     question = questions.find_asked(session, message)
-    if question is None and session.state is SessionState.LIVE and message.id not in session.questions:
+    if question is None and session.state is SessionState.LIVE and questions.is_unjudged(session, message):
         forward(session, post, session.current, message.raw)
         return
     if question is None or questions.is_void(question):

@@ -79,6 +79,15 @@ def find_asked(session: Session, answer: Message) -> Question | None:
     return question if question is not None and question.is_open else None
 
 
+def is_unjudged(session: Session, answer: Message) -> bool:
+    """Whether it cannot be said that nobody asked this: it names no question, or one of so many that the
+    oldest were forgotten. Any other answer without a question is of another session, where the same id may
+    stand for something else (R19)."""
+    if answer.id is None or answer.id == b"null":
+        return True
+    return answer.id not in session.questions and len(session.questions) >= _MAX_QUESTIONS
+
+
 def give_up(session: Session, stream: Stream) -> list[bytes]:
     """Close what the stream asked and got no answer to; the ids by which the client knows it."""
     given_up = [
