@@ -169,3 +169,18 @@ def test_a_second_run_that_was_being_counted_waits_for_a_delete(status: int, run
 
     assert play.runs == runs
     assert exchange.is_open == (runs == 2)
+
+
+def test_a_second_run_that_the_server_did_not_take_is_given_up_when_nobody_can_return_for_it() -> None:
+    """Its client left without a cursor, so that no return can be waited for (G4)."""
+    play = opened()
+    exchange = play.call()
+    play.cut(play.leg("tools/call"))
+    play.heal()
+    play.unreachable(play.leg("tools/call"))
+
+    play.leave(exchange)
+    play.advance(60)
+
+    assert play.runs == 2
+    assert not play.session.running

@@ -55,8 +55,10 @@ def send_post(session: Session, stream: Stream) -> None:
 
 
 def _is_again_for_nobody(session: Session, stream: Stream) -> bool:
-    """Whether a second run has not begun, and its client has left meanwhile: it waits for the return."""
-    return stream.reissues > 0 and stream.client is ClientHalf.AWAY and not session.policy.reissue_when_away
+    """Whether a second run has not begun, and its client has left meanwhile: it waits for the return, or
+    for nothing if the client has no cursor to return with."""
+    has_left = stream.client in (ClientHalf.AWAY, ClientHalf.DONE)
+    return stream.reissues > 0 and has_left and not session.policy.reissue_when_away
 
 
 def send_resume(session: Session, stream: Stream) -> None:

@@ -75,7 +75,8 @@ class Connection:
     ) -> None:
         self._written += len(data)
         if serials or has_id:
-            self._marks.append((self._written, serials, tag, has_id))
+            ends_whole = data.endswith(b"\r\n")  # then the carriage return ends the event by itself
+            self._marks.append((self._written - ends_whole, serials, tag, has_id))
         self.wire.push(data)
 
     def finish(self) -> None:
