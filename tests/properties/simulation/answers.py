@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from epochgate.core.commands import HealBegun
+from epochgate.core.events import PostArrived
 from epochgate.core.policy import SessionLoss, Stamps
 from tests.properties.simulation import runs
 from tests.properties.simulation.calls import Call, Post
@@ -101,12 +102,24 @@ def _has_state(world: World, client: Client) -> bool:
 # --- G5 -------------------------------------------------------------------------------------------
 
 
+def _waits_in_vain(world: World, call: Call) -> bool:
+    """Whether the client's answer to what its run asks was cut off on its way to the proxy."""
+    for run in world.server.tools.runs.get(call.key, ()):
+        text = f'"content": {{"n": {run.asked}}}'.encode()
+        has_arrived = any(
+            isinstance(what, PostArrived) and text in what.raw for _, _, what in world.trace.lines
+        )
+        if run.asked is not None and not has_arrived:
+            return True
+    return False
+
+
 def _complete(world: World, call: Call) -> Iterator[Violation]:
     """Nothing of the one run is missing where nothing was restarted and only client legs broke."""
     if not is_calm(world) or was_slow(world) or call.cancelled_at is not None:
         return
     runs = world.server.tools.runs.get(call.key, [])
-    is_stuck = any(one.tool == "stuck" for one in call.post.calls)
+    is_stuck = any(one.tool == "stuck" or _waits_in_vain(world, one) for one in call.post.calls)
     if "error" in call.answers[0].message and not is_stuck:
         yield Violation("G5 needless error", f"{call.key}: {call.answers[0].message['error']}")
     if len(runs) != 1 or runs[0].is_json or call.tool == "stuck":
