@@ -19,7 +19,7 @@ from epochgate.core.errors import OUTCOME_UNKNOWN
 from epochgate.core.http import Headers
 from epochgate.core.states import ClientHalf, ClientInput, Up, UpInput
 from epochgate.core.stream import Owed, Stream, Tombstone
-from epochgate.core.timers import Timer
+from epochgate.core.timers import OF_STREAMS, Timer
 from epochgate.core.verdict import OUTSIDE
 
 if TYPE_CHECKING:
@@ -179,18 +179,18 @@ def hold_expired(session: Session, stream: Stream) -> None:
 def forget(session: Session, stream: Stream) -> None:
     """Drop a finished stream; its cursors lead to a tombstone from now on."""
     legs.end(session, stream)
-    delivery.clear_timers(session, stream)
-    session.clear_timer(Timer.HOLD, stream.handle)
-    session.clear_timer(Timer.RETAIN, stream.handle)
+    session.timers.clear_each(OF_STREAMS, stream.handle)
     if stream.up is not Up.GONE:
         session.move_stream(stream, UpInput.FORGOTTEN)
     if session.streams.pop(stream.handle, None) is None:
         return
     stream.journal.clear()
     _bury(session, stream)
+    is_known = bool(session.questions)
     for owed in stream.owed:
         _retire(session, stream, owed)
-    if session.questions or any(owed.message.is_task for owed in stream.owed):
+        is_known = is_known or owed.message.is_task
+    if is_known:
         stream.let_go()
     if session.standalone is stream:
         session.standalone = None

@@ -29,7 +29,7 @@ from epochgate.core.http import Headers
 from epochgate.core.journal import Entry
 from epochgate.core.states import ClientHalf, ClientInput, Up, UpInput
 from epochgate.core.stream import Owed, OwedState, Stream
-from epochgate.core.timers import Timer
+from epochgate.core.timers import OF_UPSTREAM_HALVES, Timer
 
 if TYPE_CHECKING:
     from epochgate.core.session import Session
@@ -40,9 +40,6 @@ PRIMING_SINCE = "2025-11-25"  # clients that ask for an older revision cannot pa
 
 JSON_HEADERS: Headers = ((b"Content-Type", b"application/json"),)
 TEXT_HEADERS: Headers = ((b"Content-Type", b"text/plain; charset=utf-8"),)
-
-
-_STREAM_TIMERS = (Timer.SILENCE, Timer.RETRY, Timer.WAIT, Timer.CANCEL, Timer.REOPEN)
 
 
 def may_prime(session: Session) -> bool:
@@ -336,7 +333,7 @@ def release(session: Session, stream: Stream) -> int:
 
 
 def clear_timers(session: Session, stream: Stream) -> None:
-    session.timers.clear_each(_STREAM_TIMERS, stream.handle)
+    session.timers.clear_each(OF_UPSTREAM_HALVES, stream.handle)
 
 
 def ended_upstream(session: Session, stream: Stream) -> None:

@@ -15,33 +15,27 @@ _LOOKED = 32
 _NEVER = re.compile(rb"(?:^|;)\s*q\s*=\s*0(?:\.0*)?\s*(?:;|$)")  # a weight of nothing
 
 
-class _Looked:
-    """The heads looked at last, by name: each is asked several things, and a client's comes again."""
-
-    __slots__ = ("_known",)
-
-    def __init__(self) -> None:
-        # The head is held with its fields, so that its `id` is nobody else's.
-        self._known: dict[int, tuple[Headers, dict[bytes, bytes]]] = {}
-
-    def __call__(self, headers: Headers) -> Mapping[bytes, bytes]:
-        """The first value of each name, in lower case."""
-        known = self._known.get(id(headers))
-        if known is not None:
-            return known[1]
-        if len(self._known) >= _LOOKED:
-            self._known.clear()
-        found = {key.lower(): value for key, value in reversed(headers)}
-        self._known[id(headers)] = headers, found
-        return found
+# The heads looked at last, each held with its fields, so that its `id` is nobody else's: each is asked
+# several things, and a client's comes again.
+_looked: dict[int, tuple[Headers, dict[bytes, bytes]]] = {}
 
 
-fields = _Looked()
+def fields(headers: Headers) -> Mapping[bytes, bytes]:
+    """The first value of each name, in lower case."""
+    looked = _looked.get(id(headers))
+    if looked is not None:
+        return looked[1]
+    if len(_looked) >= _LOOKED:
+        _looked.clear()
+    found = {key.lower(): value for key, value in reversed(headers)}
+    _looked[id(headers)] = headers, found
+    return found
 
 
 def find(headers: Headers, name: bytes) -> bytes | None:
     """The value of the first header called `name` (given in lower case), or None."""
-    return fields(headers).get(name)
+    looked = _looked.get(id(headers))  # as `fields` does, without the call: this is asked most of all
+    return (fields(headers) if looked is None else looked[1]).get(name)
 
 
 def without(headers: Headers, names: Iterable[bytes]) -> Headers:

@@ -28,6 +28,10 @@ class Timer(Enum):
     WAIT = "wait"
 
 
+OF_UPSTREAM_HALVES = (Timer.SILENCE, Timer.RETRY, Timer.WAIT, Timer.CANCEL, Timer.REOPEN)
+OF_STREAMS = (*OF_UPSTREAM_HALVES, Timer.HOLD, Timer.RETAIN)
+
+
 class Timers:
     """One time for each (timer, of what), on the clock of the session's events."""
 

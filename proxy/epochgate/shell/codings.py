@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 
-from epochgate.core.http import Headers
+from epochgate.core.http import Headers, fields
 
 # What one call decodes: 256 KiB of a bomb are 256 MiB.
 SLICE_BYTES = 64 * 1024
@@ -85,6 +85,8 @@ class Decoder:
 
 def find_decoder(headers: Headers) -> Decoder | None:
     """What decodes an answer with these headers, if it has to be and can be decoded."""
+    if _CODING not in fields(headers):
+        return None
     codings = [value.strip().lower() for name, value in headers if name.lower() == _CODING]
     if len(codings) == 1 and (codings[0] in _GZIP or codings[0] == _DEFLATE):
         return Decoder(codings[0])

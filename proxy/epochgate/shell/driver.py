@@ -179,10 +179,10 @@ class Driver:
         match step:
             case do.SendUpstream():
                 self._send(step)
-            case do.PauseLeg() | do.ResumeLeg() | do.CloseLeg() | do.DrainLeg():
-                self._steer(step)
             case do.Respond() | do.OpenAnswer() | do.Write() | do.EndAnswer() | do.AbortAnswer() | do.Probe():
                 self.exchanges.perform(step)
+            case do.PauseLeg() | do.ResumeLeg() | do.CloseLeg() | do.DrainLeg():
+                self._steer(step)
             case do.Relayed() | do.Dropped() | do.HealBegun() | do.Discarded() | do.Drifted():
                 self._gateway.observer.saw(self.label, step)
             case do.Counted() | do.UpstreamFailed():

@@ -206,7 +206,8 @@ class Gateway:
 
 
 def _asks_anew(body: Body) -> bool:
-    return "initialize" in [request.method for request in body.requests]
+    may_ask = b"initialize" in body.raw or b"\\" in body.raw  # nearly every body is done with this
+    return may_ask and "initialize" in [request.method for request in body.requests]
 
 
 def _no_room(exchange: int, body: Body, generation: int) -> Respond:
