@@ -55,6 +55,7 @@ class Connection:
         self.writer: Attached | None = None
         self._sink, self._log, self._clock = sink, log, clock
         self._has_epoch_in_head = False
+        self._ends_with_cr = False
         self._written = 0
         self._arrived = 0
         self._marks: deque[tuple[int, tuple[int, ...], int | None, bool]] = deque()
@@ -75,8 +76,8 @@ class Connection:
     ) -> None:
         self._written += len(data)
         if serials or has_id:
-            ends_whole = data.endswith(b"\r\n")  # then the carriage return ends the event by itself
-            self._marks.append((self._written - ends_whole, serials, tag, has_id))
+            self._marks.append((self._written, serials, tag, has_id))
+            self._ends_with_cr = data.endswith(b"\r\n")
         self.wire.push(data)
 
     def finish(self) -> None:
@@ -138,4 +139,6 @@ class Connection:
             self._log.told.setdefault(owner, self._clock.now)
 
     def ended(self, is_clean: bool) -> None:
+        if self._ends_with_cr and self._marks and self._marks[0][0] == self._arrived + 1:
+            self._count(b"\n")  # the carriage return ends the event by itself
         self._sink.ended(is_clean)
