@@ -14,13 +14,20 @@ def test_the_first_value_of_a_name_in_any_case_is_found() -> None:
     assert http.find(headers, b"z") is None
 
 
+def test_a_head_that_comes_again_is_not_taken_apart_again() -> None:
+    headers = ((b"X-A", b"1"), (b"x-a", b"2"))
+    assert http.fields(headers) == {b"x-a": b"1"}
+    assert http.fields(headers) is http.fields(headers)
+
+
 def test_heads_that_were_looked_at_are_let_go() -> None:
     head = tuple([(b"n", b"%d" % number) for number in range(3)])
     unlooked = sys.getrefcount(head)
     assert http.find(head, b"n") == b"0"
     assert sys.getrefcount(head) > unlooked
-    for number in range(200):
-        assert http.find(((b"n", b"%d" % number),), b"n") == b"%d" % number
+    others = [((b"n", b"%d" % number),) for number in range(200)]  # each with an `id` of its own
+    for number, other in enumerate(others):
+        assert http.find(other, b"n") == b"%d" % number
     assert sys.getrefcount(head) == unlooked
 
 

@@ -68,6 +68,9 @@ def _stranger(world: World, client: Client, post: Post, seen: Seen) -> Iterator[
         return
     if origin is None or any(origin.key == call.key for call in post.calls):
         return
+    is_over = post.is_cancelled or all(call.answers for call in post.calls)
+    if is_over and origin.key == f"{client.name}.sa":
+        return  # W3: behind the end of a finished stream a client without a standalone leg is given that one
     is_stated = world.server.traits.epoch in STATED
     is_own_session = user_of(origin.key) == client.name
     if not is_own_session or seen.is_response or not is_stated:
