@@ -38,7 +38,7 @@ def _run(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         (("run", "loose"), "loose: no such flag; see `epochgate run --help`"),
         (("run", "--hold"), "argument --hold: expected one argument; see `epochgate run --help`"),
         (("config", "--upstream", "http://h:1", "--ping", "x"), "--ping 'x': not a duration"),
-        (("rnu",), "rnu: no such command; give run, demo, config or version"),
+        (("rnu",), "rnu: no such command; give run, demo, check, config or version"),
     ],
 )
 def test_a_mistake_is_one_line_on_stderr_and_exit_code_2(words: tuple[str, ...], line: str) -> None:

@@ -27,6 +27,7 @@ MAY_REACH = {
     **{part: {"core"} | OUTSIDE_FORM for part in OUTSIDE_FORM},
     "state": {"core", "state"} | OUTSIDE_FORM,
     "observe": {"core", "observe"} | OUTSIDE_FORM,
+    "check": {"core", "check"},
     "shell": {"core", "state", "observe", "shell"} | OUTSIDE_FORM,
 }
 AT_THE_TOP = {"__init__", "__main__", "cli", "demo"}
@@ -95,6 +96,7 @@ def test_every_part_of_the_package_has_its_place() -> None:
         ("from epochgate import settings", "epochgate.core.sse"),
         ("from ..observe import metrics", "epochgate.core.sse"),
         ("from epochgate.shell.driver import Gateway", "epochgate.observe.metrics"),
+        ("from epochgate.shell.parser import feed", "epochgate.check.wire"),
         ("from epochgate.cli import main", "epochgate.shell.process"),
     ],
 )

@@ -1,6 +1,7 @@
-"""The command line: `epochgate run | demo | config | version`.
+"""The command line: `epochgate run | demo | check | config | version`.
 
-Exit codes: 0 done, 1 could not start or the demo failed, 2 bad settings or usage. What is wrong is
+Exit codes: 0 done, 1 could not start or the demo failed, 2 bad settings or usage; of `check`: 0 sound,
+1 unsound, 2 could not tell. What is wrong is
 one line on stderr. Each command imports what it needs, so that `version` and `--help` stay quick.
 """
 
@@ -28,6 +29,7 @@ Sits between MCP clients and an MCP server; never splices two executions into on
 
   run       serve: epochgate run --upstream http://127.0.0.1:8000
   demo      play the fault and its cure on an embedded server
+  check     say whether a server's resumes can be trusted: epochgate check URL
   config    print the effective settings as YAML (--schema: their JSON schema)
   version   print the version
 
@@ -70,6 +72,10 @@ def _dispatch(words: list[str]) -> int:
             from epochgate.demo.main import main as demo
 
             return demo(rest)
+        case "check":
+            from epochgate.check.main import main as check
+
+            return check(rest)
         case "config":
             return _config(rest)
         case "version" | "--version" | "-V":
@@ -82,7 +88,7 @@ def _dispatch(words: list[str]) -> int:
             print(_HELP, end="", file=sys.stderr)
             return EXIT_USAGE
         case _:
-            raise UsageError(f"{command}: no such command; give run, demo, config or version")
+            raise UsageError(f"{command}: no such command; give run, demo, check, config or version")
 
 
 def _run(words: list[str]) -> int:

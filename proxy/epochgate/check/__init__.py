@@ -1,0 +1,1 @@
+"""`epochgate check`: which of the four conditions of a valid resume a server keeps."""

@@ -1,0 +1,209 @@
+"""`epochgate check` over sockets, against small servers that behave well or badly on purpose."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+
+from epochgate.demo.server import Server as FaultyServer
+
+DEADLINE_S = 60
+TOOL = {"name": "count", "inputSchema": {"type": "object"}, "annotations": {"readOnlyHint": True}}
+
+
+class Scripted:
+    """A server that keeps all four conditions but for the named `faults`."""
+
+    def __init__(self, *faults: str) -> None:
+        self.faults = faults
+        self.sessions: dict[str, int] = {}
+        self.stamps: dict[str, str] = {}  # session id -> the request id of its call
+        self.made = 0
+        self.calls = 0
+
+    def app(self) -> web.Application:
+        app = web.Application()
+        app.router.add_post("/mcp", self.post)
+        app.router.add_get("/mcp", self.get)
+        app.router.add_delete("/mcp", self.delete)
+        return app
+
+    async def post(self, request: web.Request) -> web.StreamResponse:
+        message = await request.json()
+        if "401" in self.faults:
+            return web.Response(status=401)
+        if "not mcp" in self.faults:
+            return web.json_response({"hello": "world"})
+        method, session = message["method"], request.headers.get("Mcp-Session-Id", "")
+        if method == "initialize":
+            self.made += 1
+            session = f"session-{self.made}"
+            self.sessions[session] = self.made
+            result: dict[str, object] = {"protocolVersion": "2025-06-18", "serverInfo": {"name": self.name()}}
+            result |= {"capabilities": {}, **self.meta(session)}
+            return self.answer(message, result, session)
+        if session not in self.sessions:
+            return web.Response(status=404)
+        if "id" not in message:
+            return web.Response(status=202)
+        if method == "tools/call":
+            self.calls += 1
+            self.stamps[session] = message["id"]
+            return await self.stream(request, session, after=0)
+        hints = {} if "no hint" in self.faults else TOOL["annotations"]
+        name = "count\x1b[2J" if "escape" in self.faults else TOOL["name"]
+        return self.answer(message, {"tools": [{**TOOL, "name": name, "annotations": hints}]}, session)
+
+    def meta(self, session: str) -> dict[str, object]:
+        return {} if "header" in self.faults else {"_meta": {"session_epoch": self.sessions[session]}}
+
+    def head(self, session: str) -> dict[str, str]:
+        return {"Mcp-Session-Epoch": str(self.sessions[session])} if "header" in self.faults else {}
+
+    def name(self) -> str:
+        return f"replica {self.made}" if "replicas" in self.faults else "scripted"
+
+    def answer(self, message: dict[str, object], result: object, session: str) -> web.Response:
+        body = {"jsonrpc": "2.0", "id": message["id"], "result": result}
+        return web.json_response(body, headers={"Mcp-Session-Id": session, **self.head(session)})
+
+    async def get(self, request: web.Request) -> web.StreamResponse:
+        session, cursor = request.headers["Mcp-Session-Id"], request.headers.get("Last-Event-ID")
+        if "refuses GET" in self.faults or cursor is None:
+            return web.Response(status=405)
+        if session not in self.sessions and "lazy" in self.faults:
+            self.made += 1
+            self.sessions[session] = self.made
+        if session not in self.sessions:
+            return web.Response(status=404)
+        if not cursor.isdecimal() or (session not in self.stamps and "foreign" not in self.faults):
+            return web.Response(status=400)
+        return await self.stream(request, session, after=int(cursor))
+
+    async def stream(self, request: web.Request, session: str, after: int) -> web.StreamResponse:
+        stamp = self.stamps.get(session) or next(iter(self.stamps.values()))
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", **self.head(session)})
+        await response.prepare(request)
+        for number in range(after + 1, 4):
+            message: dict[str, object] = {"method": "notifications/progress"}
+            message["params"] = {"progressToken": stamp, "progress": number, **self.meta(session)}
+            if number == 3:
+                message = {"id": stamp, "result": {"content": [], **self.meta(session)}}
+            head = "" if "no ids" in self.faults else f"id: {number}\n"
+            await response.write(f"{head}data: {json.dumps(message)}\n\n".encode())
+        return response
+
+    async def delete(self, request: web.Request) -> web.Response:
+        gone = self.sessions.pop(request.headers["Mcp-Session-Id"], None)
+        return web.Response(status=404 if gone is None else 200)
+
+
+@asynccontextmanager
+async def serving(server: Scripted | FaultyServer) -> AsyncIterator[str]:
+    runner = web.AppRunner(server.app(), access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    listener = socket.create_server(("127.0.0.1", 0))
+    await web.SockSite(runner, listener).start()
+    try:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+    finally:
+        await runner.cleanup()
+
+
+async def check(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "epochgate", "check", *words]
+    return await asyncio.to_thread(
+        subprocess.run, command, capture_output=True, text=True, timeout=DEADLINE_S, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("server", "states", "client", "code"),
+    [
+        (Scripted(), "kept kept kept kept", "resume", 0),
+        (Scripted("lazy"), "broken kept broken kept", "restart", 1),
+        (Scripted("foreign"), "kept broken kept kept", "restart", 1),
+        (Scripted("no ids"), "unknown unknown unknown unknown", "restart", 2),
+        (Scripted("refuses GET"), "unknown unknown unknown unknown", "restart", 2),
+        (Scripted("header"), "kept kept kept kept", "restart", 0),  # no message has what a client could check
+        (Scripted("replicas"), "kept kept kept kept", "restart", 2),
+        (FaultyServer(), "broken kept broken kept", "restart", 1),
+    ],
+    ids=["sound", "lazy", "foreign", "no-ids", "refuses-get", "header", "replicas", "demo"],
+)
+async def test_each_server_gets_its_verdict(
+    server: Scripted | FaultyServer, states: str, client: str, code: int
+) -> None:
+    async with serving(server) as url:
+        ran = await check(url, "--json")
+
+    told = json.loads(ran.stdout)
+    seen = [condition["state"].replace("cannot tell", "unknown") for condition in told["conditions"]]
+    assert (seen, told["client"], ran.returncode) == (states.split(), client, code)
+    if isinstance(server, Scripted):
+        assert server.sessions == {}
+        assert server.calls == 1
+
+
+@pytest.mark.parametrize(
+    ("fault", "line"),
+    [
+        ("401", "epochgate: 401: not authorized; give credentials with --header"),
+        ("not mcp", "epochgate: not an MCP server: initialize got 200 without a result"),
+    ],
+)
+async def test_what_cannot_be_checked_is_one_line_and_exit_code_2(fault: str, line: str) -> None:
+    async with serving(Scripted(fault)) as url:
+        ran = await check(url, "--header", "Authorization: Bearer secret")
+
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert ran.stderr.splitlines()[-1] == line
+    assert "secret" not in ran.stderr
+
+
+async def test_a_refused_connection_and_failing_tls_are_exit_code_2() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    refused = await check(f"http://127.0.0.1:{port}/mcp")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "epochgate: cannot connect" in refused.stderr
+
+    async with serving(Scripted()) as url:
+        tls = await check(url.replace("http:", "https:"))
+    assert (tls.returncode, tls.stdout) == (2, "")
+    assert tls.stderr.splitlines()[-1].startswith("epochgate: ")
+
+
+async def test_a_tool_that_is_not_declared_read_only_is_never_called_unasked() -> None:
+    server = Scripted("no hint")
+    async with serving(server) as url:
+        unnamed = await check(url, "--json")
+        named = await check(url, "--tool", "count")
+        assert (unnamed.returncode, named.returncode, server.calls) == (2, 2, 0)
+        assert "count is not declared read-only" in named.stderr
+
+        assert (await check(url, "--tool", "count", "--allow-tool")).returncode == 0
+    assert server.calls == 1
+
+
+async def test_a_dry_run_sends_nothing() -> None:
+    server = Scripted()
+    async with serving(server) as url:
+        ran = await check(url, "--dry-run")
+    assert (ran.returncode, server.made) == (0, 0)
+    assert "POST tools/call" in ran.stdout
+
+
+async def test_a_name_that_the_server_gives_cannot_steer_the_terminal() -> None:
+    async with serving(Scripted("escape")) as url:
+        ran = await check(url)
+    assert "tools/call count?[2J, broken" in ran.stderr
+    assert "\x1b" not in ran.stdout + ran.stderr
