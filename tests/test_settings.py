@@ -160,6 +160,7 @@ def test_without_a_server_there_is_nothing_to_serve() -> None:
     [
         ("hodl: 3", "hodl: no such setting; did you mean hold?"),
         ("zzzz: 3", "zzzz: no such setting; `epochgate run --help` lists them"),
+        (f"? {'z' * 900}\n: 3", f"{'z' * 60}: no such setting; `epochgate run --help` lists them"),
         ("- hold", "not a mapping; give lines of the form `setting: value`"),
         ("just words", "not a mapping; give lines of the form `setting: value`"),
         ("3: 4", "not a mapping; give lines of the form `setting: value`"),

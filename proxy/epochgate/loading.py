@@ -79,7 +79,8 @@ def _read_file(path: str) -> dict[str, Any]:
         if key not in Settings.model_fields:
             meant = nearest(str(key), Settings.model_fields)
             hint = f"did you mean {meant}?" if meant else "`epochgate run --help` lists them"
-            raise BadSettings(f"{path}: {key}: no such setting; {hint}")
+            shown = str(key)[:_MAX_SHOWN_CHARS]
+            raise BadSettings(f"{path}: {shown}: no such setting; {hint}")
     return values
 
 

@@ -178,3 +178,23 @@ def test_an_epoch_with_cut_text_is_the_same_only_byte_for_byte() -> None:
 
     assert stated == b'{"a":"\\ud83d"}'
     assert epoch.compare(Epoch(stated, None), b'{"a": "\\ud83d"}', None) is Match.DIFFERENT
+
+
+@pytest.mark.parametrize("key", ["époque".encode(), b"\\u00e9poque", b"\\u00E9poque", b"\\u00e9poq\\u0075e"])
+def test_a_key_that_is_not_ascii_is_found_however_it_is_escaped(key: bytes) -> None:
+    """Python's own writer of JSON escapes it."""
+    message = b'{"result":{"_meta":{"%b":8}}}' % key
+    assert epoch.stated_in(message, ("époque",)) == b"8"
+    assert not epoch.fast_equal_count(b"data: %b\n\n" % message, ("époque",), b"7")
+
+
+def test_the_forms_in_which_a_key_is_written() -> None:
+    assert epoch.written("epoch") == (b"epoch",)
+    assert epoch.written("x.dev/é") == (
+        "x.dev/é".encode(),
+        b"x.dev/\\u00e9",
+        b"x.dev/\\u00E9",
+        "x.dev\\/é".encode(),
+        b"x.dev\\/\\u00e9",
+        b"x.dev\\/\\u00E9",
+    )
