@@ -174,6 +174,11 @@ def test_a_bad_file_is_one_line_that_names_it(tmp_path: Path, text: str, says: s
     assert _complaint({"config": path}) == f"{path}: {says}"
 
 
+def test_bytes_that_are_no_text_are_one_line() -> None:
+    said = _complaint({"upstream": "http://127.0.0.1:8000", "admin": "ä\udcd9:8808"})
+    assert said == "admin: not UTF-8; give text"
+
+
 def test_a_file_that_is_not_there_or_not_text_is_one_line(tmp_path: Path) -> None:
     missing = str(tmp_path / "none.yaml")
     assert _complaint({"config": missing}) == f"config: {missing}: no such file; give the path of a YAML file"
