@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
+from epochgate.check.wire import MAX_REQUESTS, CannotTell, Wire
 from epochgate.demo.server import Server as FaultyServer
 
 DEADLINE_S = 60
@@ -50,6 +51,9 @@ class Scripted:
             result: dict[str, object] = {"protocolVersion": "2025-06-18", "serverInfo": {"name": self.name()}}
             result |= {"capabilities": {}, **self.meta(session)}
             return self.answer(message, result, session)
+        if session not in self.sessions and "on the spot" in self.faults:
+            self.made += 1
+            self.sessions[session] = self.made
         if session not in self.sessions:
             return web.Response(status=404)
         if "id" not in message:
@@ -130,6 +134,7 @@ async def check(*words: str) -> subprocess.CompletedProcess[str]:
     [
         (Scripted(), "kept kept kept kept", "resume", 0),
         (Scripted("lazy"), "broken kept broken kept", "restart", 1),
+        (Scripted("on the spot"), "kept kept broken kept", "restart", 1),
         (Scripted("foreign"), "kept broken kept kept", "restart", 1),
         (Scripted("no ids"), "unknown unknown unknown unknown", "restart", 2),
         (Scripted("refuses GET"), "unknown unknown unknown unknown", "restart", 2),
@@ -137,7 +142,7 @@ async def check(*words: str) -> subprocess.CompletedProcess[str]:
         (Scripted("replicas"), "kept kept kept kept", "restart", 2),
         (FaultyServer(), "broken kept broken kept", "restart", 1),
     ],
-    ids=["sound", "lazy", "foreign", "no-ids", "refuses-get", "header", "replicas", "demo"],
+    ids=["sound", "lazy", "on-the-spot", "foreign", "no-ids", "refuses-get", "header", "replicas", "demo"],
 )
 async def test_each_server_gets_its_verdict(
     server: Scripted | FaultyServer, states: str, client: str, code: int
@@ -207,3 +212,14 @@ async def test_a_name_that_the_server_gives_cannot_steer_the_terminal() -> None:
         ran = await check(url)
     assert "tools/call count?[2J, broken" in ran.stderr
     assert "\x1b" not in ran.stdout + ran.stderr
+
+
+async def test_no_more_than_so_many_requests_are_sent() -> None:
+    server = Scripted()
+    async with serving(server) as url:
+        wire = Wire(url, {}, timeout_s=DEADLINE_S)
+        wire.sent = MAX_REQUESTS
+        with pytest.raises(CannotTell, match=f"stopped: {MAX_REQUESTS} requests are the bound"):
+            await wire.ask("POST", {}, {"method": "initialize", "id": 1})
+        await wire.close()
+    assert server.made == 0

@@ -188,6 +188,12 @@ def test_a_key_that_is_not_ascii_is_found_however_it_is_escaped(key: bytes) -> N
     assert not epoch.fast_equal_count(b"data: %b\n\n" % message, ("époque",), b"7")
 
 
+def test_a_key_of_which_a_part_is_escaped_is_found() -> None:
+    message = b'{"result":{"_meta":{"%b\\u00e9":8}}}' % "é".encode()
+    assert epoch.stated_in(message, ("éé",)) == b"8"
+    assert not epoch.fast_equal_count(b"data: %b\n\n" % message, ("éé",), b"7")
+
+
 def test_the_forms_in_which_a_key_is_written() -> None:
     assert epoch.written("epoch") == (b"epoch",)
     assert epoch.written("x.dev/é") == (
