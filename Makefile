@@ -65,8 +65,11 @@ lock: ## pin all dependencies anew, with hashes (needs uv)
 	uv pip compile $(LOCK) pyproject.toml --group dev -o requirements/dev.txt
 	uv pip compile $(LOCK) tests/peers/python/mcp-1.in -o tests/peers/python/mcp-1.txt
 	uv pip compile $(LOCK) tests/peers/python/mcp-2.in -o tests/peers/python/mcp-2.txt
+	uv pip compile $(LOCK) tests/peers/python/fastmcp.in -o tests/peers/python/fastmcp.txt
 	uv pip compile $(LOCK) tests/fuzz/atheris.in -o tests/fuzz/atheris.txt
-	npm --prefix tests/peers/ts install --package-lock-only --omit-lockfile-registry-resolved=true
+	for folder in ts ts-2 conformance; do \
+		npm --prefix tests/peers/$$folder install --package-lock-only --omit-lockfile-registry-resolved=true || exit; \
+	done
 LOCK := --universal --python-version 3.11 --generate-hashes --upgrade --quiet \
 	--no-header --no-emit-index-url --no-annotate
 

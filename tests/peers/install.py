@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
@@ -27,11 +27,19 @@ class MissingTool(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """Where the peers are: two Python interpreters, and the folder that holds `node_modules`."""
+    """Where the peers are: Python interpreters, and folders that hold `node_modules`.
+
+    `python_1` and `python_2` are the official SDK's two majors, `fastmcp` is FastMCP. `node` has the
+    TypeScript SDK 1.x and server-everything, `node_2` the TypeScript SDK 2.x and mcp-remote, `conformance`
+    both releases of the official suite and a Node to run them with.
+    """
 
     python_1: Path
     python_2: Path
+    fastmcp: Path
     node: Path
+    node_2: Path
+    conformance: Path
 
 
 def cache() -> Path:
@@ -52,11 +60,23 @@ def ensure() -> Peers:
     Raises `MissingTool` if Node is not there and cannot be installed, `OSError` if the folder cannot be
     written, and `subprocess.CalledProcessError` if a package client fails.
     """
-    python_1 = _kept("mcp-1", [HERE / "python" / "mcp-1.txt"], _python_environment)
-    python_2 = _kept("mcp-2", [HERE / "python" / "mcp-2.txt"], _python_environment)
-    pins = [HERE / "ts" / "package.json", HERE / "ts" / "package-lock.json"]
-    node = _kept("node", pins, _node_environment)
-    return Peers(python_1 / "bin" / "python", python_2 / "bin" / "python", node)
+    return Peers(
+        python_1=_python("mcp-1"),
+        python_2=_python("mcp-2"),
+        fastmcp=_python("fastmcp"),
+        node=_node("node", "ts"),
+        node_2=_node("node-2", "ts-2"),
+        conformance=_node("conformance", "conformance"),
+    )
+
+
+def _python(name: str) -> Path:
+    return _kept(name, [HERE / "python" / f"{name}.txt"], _python_environment) / "bin" / "python"
+
+
+def _node(name: str, pinned: str) -> Path:
+    pins = [HERE / pinned / "package.json", HERE / pinned / "package-lock.json"]
+    return _kept(name, pins, _node_environment)
 
 
 def _kept(name: str, pins: Sequence[Path], fill: Callable[[Path, Sequence[Path]], None]) -> Path:
@@ -123,7 +143,7 @@ def main() -> int:
     except subprocess.CalledProcessError as error:
         print(f"set-up: {' '.join(error.cmd)} failed with code {error.returncode}", file=sys.stderr)
         return 1
-    print(f"peers: {peers.python_1} {peers.python_2} {peers.node}")
+    print("peers:", *astuple(peers))
     return 0
 
 
