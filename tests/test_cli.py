@@ -10,7 +10,8 @@ import sys
 import pytest
 
 from epochgate import __version__
-from epochgate.cli import EXIT_OK, EXIT_USAGE, UsageError, main, read_flags
+from epochgate.arguments import UsageError
+from epochgate.cli import EXIT_OK, EXIT_USAGE, main, read_flags
 from epochgate.settings import Settings
 
 DEADLINE_S = 30
@@ -38,6 +39,9 @@ def _run(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         (("run", "loose"), "loose: no such flag; see `epochgate run --help`"),
         (("run", "--hold"), "argument --hold: expected one argument; see `epochgate run --help`"),
         (("config", "--upstream", "http://h:1", "--ping", "x"), "--ping 'x': not a duration"),
+        (("check",), "the following arguments are required: URL; see `epochgate check --help`"),
+        (("check", "http://h:1", "--jsno"), "--jsno: no such flag; did you mean --json?"),
+        (("demo", "--jsno"), "--jsno: no such flag; did you mean --json?"),
         (("rnu",), "rnu: no such command; give run, demo, check, config or version"),
     ],
 )

@@ -27,7 +27,8 @@ MAY_REACH = {
     **{part: {"core"} | OUTSIDE_FORM for part in OUTSIDE_FORM},
     "state": {"core", "state"} | OUTSIDE_FORM,
     "observe": {"core", "observe"} | OUTSIDE_FORM,
-    "check": {"core", "check"},
+    "arguments": {"arguments"} | OUTSIDE_FORM,
+    "check": {"core", "check", "arguments"},
     "shell": {"core", "state", "observe", "shell"} | OUTSIDE_FORM,
 }
 AT_THE_TOP = {"__init__", "__main__", "cli", "demo"}

@@ -1,8 +1,8 @@
 """The command line: `epochgate run | demo | check | config | version`.
 
 Exit codes: 0 done, 1 could not start or the demo failed, 2 bad settings or usage; of `check`: 0 sound,
-1 unsound, 2 could not tell. What is wrong is
-one line on stderr. Each command imports what it needs, so that `version` and `--help` stay quick.
+1 unsound, 2 could not tell. What is wrong is one line on stderr. Each command imports what it needs, so
+that `version` and `--help` stay quick.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import json
 import sys
 from collections.abc import Sequence
 from enum import Enum, EnumType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from epochgate import __version__
+from epochgate.arguments import Parser, UsageError
 
 if TYPE_CHECKING:
     from epochgate.settings import Settings
@@ -37,15 +38,6 @@ Sits between MCP clients and an MCP server; never splices two executions into on
 of the file given by --config (hold: 5m); flags win over variables, variables over the file.
 Exit codes: 0 done, 1 could not start or failed, 2 bad settings or usage.
 """
-
-
-class UsageError(Exception):
-    """One line that says what of the command line is wrong and what would be right."""
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; see `{self.prog} --help`")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -131,26 +123,17 @@ def _settings(command: str, words: list[str]) -> Settings | None:
 
 def read_flags(command: str, words: list[str]) -> dict[str, str]:
     """The given flags by setting name, values as typed. Raises `UsageError`."""
-    from epochgate.loading import nearest
-
-    parser = _parser(command)
-    known, unknown = parser.parse_known_args(words)
-    if unknown:
-        flag = unknown[0].partition("=")[0]
-        flags = [option for action in parser._actions for option in action.option_strings]
-        meant = nearest(flag, flags) if flag.startswith("-") else None
-        hint = f"did you mean {meant}?" if meant else f"see `epochgate {command} --help`"
-        raise UsageError(f"{flag}: no such flag; {hint}")
+    known = _parser(command).parse(words)
     return {name: value for name, value in vars(known).items() if value is not None}
 
 
-def _parser(command: str) -> _Parser:
+def _parser(command: str) -> Parser:
     """A parser with a flag for every setting; the help has the default in brackets."""
     from epochgate import limits
     from epochgate.settings import Settings, shown_default
 
     usage = f"epochgate {command} --upstream URL [OPTIONS]"
-    parser = _Parser(prog=f"epochgate {command}", usage=usage, allow_abbrev=False)
+    parser = Parser(prog=f"epochgate {command}", usage=usage, allow_abbrev=False)
     settings = parser.add_argument_group("settings")
     for name, field in Settings.model_fields.items():
         if name not in limits.Limits.model_fields:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
+import trustme
 from aiohttp import web
 
 from epochgate.check.wire import MAX_REQUESTS, CannotTell, Wire
@@ -29,6 +32,8 @@ class Scripted:
         self.stamps: dict[str, str] = {}  # session id -> the request id of its call
         self.made = 0
         self.calls = 0
+        self.listening: set[str] = set()
+        self.is_over = asyncio.Event()
 
     def app(self) -> web.Application:
         app = web.Application()
@@ -39,7 +44,7 @@ class Scripted:
 
     async def post(self, request: web.Request) -> web.StreamResponse:
         message = await request.json()
-        if "401" in self.faults:
+        if "401" in self.faults or ("needs key" in self.faults and request.headers.get("X-Key") != "secret"):
             return web.Response(status=401)
         if "not mcp" in self.faults:
             return web.json_response({"hello": "world"})
@@ -58,19 +63,30 @@ class Scripted:
             return web.Response(status=404)
         if "id" not in message:
             return web.Response(status=202)
+        if method == "ping" and "loses pings" in self.faults:
+            return web.Response(status=404)
         if method == "tools/call":
             self.calls += 1
             self.stamps[session] = message["id"]
             return await self.stream(request, session, after=0)
+        if method == "tools/list" and "pages" in self.faults and "cursor" not in message["params"]:
+            return self.answer(message, {"tools": [], "nextCursor": "2"}, session)
         hints = {} if "no hint" in self.faults else TOOL["annotations"]
         name = "count\x1b[2J" if "escape" in self.faults else TOOL["name"]
         return self.answer(message, {"tools": [{**TOOL, "name": name, "annotations": hints}]}, session)
 
     def meta(self, session: str) -> dict[str, object]:
-        return {} if "header" in self.faults else {"_meta": {"session_epoch": self.sessions[session]}}
+        key = "boot_epoch" if "own key" in self.faults else "session_epoch"
+        return {} if self.header() else {"_meta": {key: self.sessions[session]}}
 
     def head(self, session: str) -> dict[str, str]:
-        return {"Mcp-Session-Epoch": str(self.sessions[session])} if "header" in self.faults else {}
+        header = self.header()
+        return {header: str(self.sessions[session])} if header else {}
+
+    def header(self) -> str | None:
+        """The header that has the epoch, if none of the messages has it."""
+        own = "X-Boot-Epoch" if "own header" in self.faults else None
+        return "Mcp-Session-Epoch" if "header" in self.faults else own
 
     def name(self) -> str:
         return f"replica {self.made}" if "replicas" in self.faults else "scripted"
@@ -81,6 +97,8 @@ class Scripted:
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         session, cursor = request.headers["Mcp-Session-Id"], request.headers.get("Last-Event-ID")
+        if cursor is None and "standalone" in self.faults and session in self.sessions:
+            return await self.listen(request, session)
         if "refuses GET" in self.faults or cursor is None:
             return web.Response(status=405)
         if session not in self.sessions and "lazy" in self.faults:
@@ -88,9 +106,21 @@ class Scripted:
             self.sessions[session] = self.made
         if session not in self.sessions:
             return web.Response(status=404)
+        if not cursor.isdecimal() and "takes any cursor" in self.faults:
+            return web.Response(headers={"Content-Type": "text/event-stream"})
         if not cursor.isdecimal() or (session not in self.stamps and "foreign" not in self.faults):
             return web.Response(status=400)
         return await self.stream(request, session, after=int(cursor))
+
+    async def listen(self, request: web.Request, session: str) -> web.StreamResponse:
+        """A standalone stream that never has a message; the second of a session is refused if `busy`."""
+        if session in self.listening and "busy" in self.faults:
+            return web.Response(status=409)
+        self.listening.add(session)
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        await self.is_over.wait()
+        return response
 
     async def stream(self, request: web.Request, session: str, after: int) -> web.StreamResponse:
         stamp = self.stamps.get(session) or next(iter(self.stamps.values()))
@@ -111,14 +141,16 @@ class Scripted:
 
 
 @asynccontextmanager
-async def serving(server: Scripted | FaultyServer) -> AsyncIterator[str]:
+async def serving(server: Scripted | FaultyServer, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
     runner = web.AppRunner(server.app(), access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     listener = socket.create_server(("127.0.0.1", 0))
-    await web.SockSite(runner, listener).start()
+    await web.SockSite(runner, listener, ssl_context=tls).start()
     try:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+        yield f"http{'s' if tls else ''}://127.0.0.1:{listener.getsockname()[1]}/mcp"
     finally:
+        if isinstance(server, Scripted):
+            server.is_over.set()
         await runner.cleanup()
 
 
@@ -140,9 +172,25 @@ async def check(*words: str) -> subprocess.CompletedProcess[str]:
         (Scripted("refuses GET"), "unknown unknown unknown unknown", "restart", 2),
         (Scripted("header"), "kept kept kept kept", "restart", 0),  # no message has what a client could check
         (Scripted("replicas"), "kept kept kept kept", "restart", 2),
+        (Scripted("loses pings"), "kept kept kept kept", "restart", 2),
+        (Scripted("takes any cursor"), "kept broken kept kept", "restart", 1),
+        (Scripted("pages"), "kept kept kept kept", "resume", 0),
         (FaultyServer(), "broken kept broken kept", "restart", 1),
     ],
-    ids=["sound", "lazy", "on-the-spot", "foreign", "no-ids", "refuses-get", "header", "replicas", "demo"],
+    ids=[
+        "sound",
+        "lazy",
+        "on-the-spot",
+        "foreign",
+        "no-ids",
+        "refuses-get",
+        "header",
+        "replicas",
+        "lost-pings",
+        "any-cursor",
+        "pages",
+        "demo",
+    ],
 )
 async def test_each_server_gets_its_verdict(
     server: Scripted | FaultyServer, states: str, client: str, code: int
@@ -156,6 +204,71 @@ async def test_each_server_gets_its_verdict(
     if isinstance(server, Scripted):
         assert server.sessions == {}
         assert server.calls == 1
+
+
+@pytest.mark.parametrize(
+    ("faults", "setting"),
+    [(("own key",), "epoch_keys: boot_epoch"), (("own header",), "epoch_header: x-boot-epoch")],
+)
+async def test_an_epoch_of_another_name_is_found_and_the_setting_told(
+    faults: tuple[str, ...], setting: str
+) -> None:
+    async with serving(Scripted(*faults)) as url:
+        ran = await check(url, "--json")
+    told = json.loads(ran.stdout)
+    assert [condition["state"] for condition in told["conditions"]] == ["kept"] * 4
+    assert setting in dict(told["settings"])
+
+
+@pytest.mark.parametrize(
+    ("faults", "note"),
+    [
+        (("standalone", "busy"), "a second GET beside the first is refused as busy"),
+        (("standalone",), "a second GET beside the first is served too"),
+        ((), "there is no standalone stream (GET gets 405)"),
+    ],
+)
+async def test_what_a_second_get_meets_is_told(faults: tuple[str, ...], note: str) -> None:
+    async with serving(Scripted(*faults)) as url:
+        ran = await check(url, "--json")
+    assert note in json.loads(ran.stdout)["notes"]
+    assert ran.returncode == 0
+
+
+async def test_headers_of_a_file_are_sent_and_never_shown(tmp_path: Path) -> None:
+    server = Scripted("needs key")
+    file = tmp_path / "credentials"
+    file.write_text("X-Key: secret\n\n")
+    async with serving(server) as url:
+        ran = await check(url, "--header-file", str(file))
+        assert (await check(url)).returncode == 2
+    assert ran.returncode == 0
+    assert "secret" not in ran.stdout + ran.stderr
+
+    file.write_text("no header: at all\n")
+    ran = await check("http://127.0.0.1:9/mcp", "--header-file", str(file))
+    assert (ran.returncode, ran.stderr) == (
+        2,
+        "epochgate: a header is not NAME:VALUE (it is not shown here)\n",
+    )
+
+
+async def test_a_certificate_of_an_unknown_authority_is_one_line(tmp_path: Path) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    async with serving(Scripted(), context) as url:
+        ran = await check(url)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    said = "epochgate: TLS failed: the certificate or the handshake is not accepted"
+    assert ran.stderr.splitlines()[-1] == said
+
+
+async def test_a_server_that_never_answers_is_given_up() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        wire = Wire(f"http://127.0.0.1:{silent.getsockname()[1]}/mcp", {}, timeout_s=0.05)
+        with pytest.raises(CannotTell, match="no answer in time"):
+            await wire.ask("GET", {})
+        await wire.close()
 
 
 @pytest.mark.parametrize(

@@ -185,6 +185,11 @@ def _ids(seen: Seen) -> tuple[_Found, ...]:
         (seen.is_foreign_message, State.BROKEN, "a later session was served messages of an earlier one"),
         (IdStep.RESET in steps, State.BROKEN, "event ids went back or came twice"),
         (unknown is Reply.SERVED, State.BROKEN, "a cursor that names nothing was served messages"),
+        (
+            Reply.QUIET in (unknown, foreign),
+            State.BROKEN,
+            "a cursor that names nothing here was taken: 200, and no message comes",
+        ),
         (seen.form is not Form.IDS, State.UNKNOWN, seen.form.value),
         (seen.resume is not Reply.SERVED, State.UNKNOWN, f"no resumed event ({seen.resume.value})"),
         (

@@ -16,14 +16,15 @@ from urllib.parse import urlsplit
 from rich.console import Console
 from rich.table import Table
 
+from epochgate.arguments import Parser
 from epochgate.check.findings import UNSURE, Findings, find
-from epochgate.check.probe import LISTEN_S, TOTAL_S, Plan, Probe
+from epochgate.check.probe import LISTEN_S, MAX_PAGES, TOTAL_S, Plan, Probe
 from epochgate.check.wire import MAX_REQUESTS, CannotTell, Wire
 
 _TIMEOUT_S = 10.0
 _HEADER = re.compile(r"([A-Za-z0-9!#$%&'*+.^_`|~-]+):[ \t]*([\x21-\x7e][\x20-\x7e]*)", re.ASCII)
 _STEPS = (
-    "POST initialize, notifications/initialized, tools/list",
+    f"POST initialize, notifications/initialized, tools/list ({MAX_PAGES} pages at most)",
     "POST tools/call {tool}; the connection is closed after the first event with an id",
     "GET with Last-Event-ID: that id; then an id that names nothing",
     "GET, and a second GET beside it",
@@ -35,7 +36,7 @@ _STEPS = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """0 sound, 1 unsound, 2 could not tell."""
-    options = _parser().parse_args(argv)
+    options = _parser().parse(argv)
     try:
         return _check(options)
     except CannotTell as error:
@@ -43,8 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return UNSURE
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="epochgate check",
         allow_abbrev=False,
         description="Says which of the four conditions of a valid resume an MCP server keeps. "

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
@@ -20,6 +20,7 @@ from epochgate.core.library import SessionEpoch, resume_or_restart
 
 REVISION = "2025-06-18"
 MAX_EVENTS = 200
+MAX_PAGES = 5  # of tools/list
 PINGS = 3
 LISTEN_S = 5.0
 TOTAL_S = 60.0
@@ -146,12 +147,7 @@ class Probe:
             self._see(epoch_header=names[0])
 
     async def _choose(self, session: _Session) -> str | None:
-        self._say("tools/list")
-        request = {"jsonrpc": "2.0", "id": "tools", "method": "tools/list", "params": {}}
-        answer = _parsed(await self._message(await self._wire.ask("POST", session.headers(), request)))
-        result = answer.get("result")
-        listed = result.get("tools") if isinstance(result, dict) else None
-        tools = [tool for tool in listed if isinstance(tool, dict)] if isinstance(listed, list) else []
+        tools = [tool async for tool in self._tools(session)]
         safe = [tool for tool in tools if _is_read_only(tool)]
         name = self._plan.tool
         if name is not None:
@@ -160,6 +156,24 @@ class Probe:
             return name
         free = [tool for tool in safe if not (tool.get("inputSchema") or {}).get("required")]
         return str(free[0].get("name")) if free else None
+
+    async def _tools(self, session: _Session) -> AsyncIterator[dict[str, Any]]:
+        """The listed tools, of `MAX_PAGES` pages at most."""
+        params: dict[str, Any] = {}
+        for page in range(1, MAX_PAGES + 1):
+            self._say("tools/list" if page == 1 else f"tools/list, page {page}")
+            request = {"jsonrpc": "2.0", "id": f"tools-{page}", "method": "tools/list", "params": params}
+            answer = _parsed(await self._message(await self._wire.ask("POST", session.headers(), request)))
+            result = answer.get("result")
+            if not isinstance(result, dict):
+                return
+            listed = result.get("tools")
+            for tool in listed if isinstance(listed, list) else []:
+                if isinstance(tool, dict):
+                    yield tool
+            params = {"cursor": result.get("nextCursor")}
+            if not isinstance(params["cursor"], str):
+                return
 
     async def _break(self, session: _Session, tool: str) -> str | None:
         """Call the tool and close the connection after the first event with an id; that id."""

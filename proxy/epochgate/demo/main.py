@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import signal
@@ -16,6 +15,7 @@ from aiohttp import ClientError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from epochgate.arguments import Parser
 from epochgate.demo import play, story
 from epochgate.demo.client import CallLost, Seen
 from epochgate.demo.ledger import LEDGER
@@ -38,9 +38,9 @@ class Ending:
 def main(argv: Sequence[str] | None = None) -> int:
     """Returns 0 only if the direct play was really wrong and the guarded one really right, else 1.
 
-    `argv` are the arguments behind `demo`; wrong ones end in SystemExit(2).
+    `argv` are the arguments behind `demo`; wrong ones raise `UsageError`.
     """
-    options = _parser().parse_args(argv)
+    options = _parser().parse(argv)
     console = _console(options.no_color)
     began, ending = time.monotonic(), Ending()
     story.tell_opening(console)
@@ -55,8 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 1 if ending.faults else 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def _parser() -> Parser:
+    parser = Parser(
         prog="epochgate demo",
         description="Plays one fault twice on an embedded MCP server: directly, then through the proxy. "
         "Exit code 0 only if the direct answer was wrong and the guarded one right.",
