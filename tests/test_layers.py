@@ -31,7 +31,7 @@ MAY_REACH = {
     "check": {"core", "check", "arguments"},
     "shell": {"core", "state", "observe", "shell"} | OUTSIDE_FORM,
 }
-AT_THE_TOP = {"__init__", "__main__", "cli", "demo"}
+AT_THE_TOP = {"__init__", "__main__", "cli", "demo", "drain"}
 
 
 def _imported(source: str, module: str) -> Iterator[str]:

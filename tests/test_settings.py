@@ -11,7 +11,18 @@ from epochgate.core.policy import Policy, PollWithoutEpoch, Reissue
 from epochgate.limits import table
 from epochgate.loading import BadSettings, load
 from epochgate.settings import Settings, setting_name
-from epochgate.units import Address, read_address, read_duration, read_size, write_duration, write_size
+from epochgate.units import (
+    Address,
+    Place,
+    UnixPath,
+    read_address,
+    read_duration,
+    read_places,
+    read_size,
+    write_duration,
+    write_size,
+    written,
+)
 
 URL = "http://127.0.0.1:8000"
 
@@ -74,7 +85,7 @@ def test_lists_are_words_with_commas_or_lists_of_yaml(tmp_path: Path) -> None:
 
 def test_yaml_s_bare_on_and_off_mean_what_they_say(tmp_path: Path) -> None:
     settings = _load({"config": _file(tmp_path, "stamp: off\nadmin: off\naccess_log: off\n")})
-    assert (settings.stamp.value, settings.admin, settings.access_log.value) == ("off", None, "off")
+    assert (settings.stamp.value, settings.admin, settings.access_log.value) == ("off", (), "off")
 
 
 def test_without_stamps_nothing_is_re_issued_and_no_poll_is_believed() -> None:
@@ -98,7 +109,8 @@ def test_variables_that_kubernetes_makes_for_a_service_are_left_alone() -> None:
         ({"reissue_when_away": "maybe"}, "--reissue-when-away 'maybe': give true or false"),
         (
             {"listen": "8808"},
-            "--listen '8808': not HOST:PORT; give for example 127.0.0.1:8808, [::1]:8808 or :8808",
+            "--listen '8808': not HOST:PORT; give for example 127.0.0.1:8808, [::1]:8808, :8808 or "
+            "unix:/run/epochgate.sock",
         ),
         ({"state": "redis://x"}, "--state 'redis://x': this store is not available yet; give memory"),
         ({"state": "disk"}, "--state 'disk': not a store; give memory"),
@@ -118,7 +130,7 @@ def test_variables_that_kubernetes_makes_for_a_service_are_left_alone() -> None:
         ),
         (
             {"admin": "0.0.0.0:9"},
-            "admin: 0.0.0.0:9 can be reached from outside; give a loopback address or off "
+            "admin: 0.0.0.0:9 can be reached from outside; give a loopback address, off, or admin_token_file "
             "(health serves probes and metrics elsewhere)",
         ),
         ({"journal_stream": "1GiB"}, "journal_stream: larger than journal_session; give at most 64 MiB"),
@@ -280,3 +292,58 @@ def test_addresses(text: str, address: Address, is_loopback: bool) -> None:
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(ValueError, match="not HOST:PORT"):
         read_address(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "places"),
+    [
+        ("127.0.0.1:1, [::1]:2", (Address("127.0.0.1", 1), Address("::1", 2))),
+        (["127.0.0.1:1", "unix:/run/e.sock"], (Address("127.0.0.1", 1), UnixPath("/run/e.sock"))),
+        ("unix:/run/e.sock", (UnixPath("/run/e.sock"),)),
+        (Address("::", 3), (Address("::", 3),)),
+    ],
+)
+def test_a_listener_has_one_or_more_addresses(value: object, places: tuple[Place, ...]) -> None:
+    assert read_places(value) == places
+    assert read_places(written(places)) == places
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        ("127.0.0.1:1,127.0.0.1:1", "an address stands twice"),
+        ("unix:e.sock", "not a path for a Unix socket"),
+        (f"unix:/{'e' * 107}", "not a path for a Unix socket"),
+        ("127.0.0.1:1,", "not HOST:PORT"),
+        ([], "not HOST:PORT"),
+    ],
+)
+def test_what_is_no_address_of_a_listener_is_told(value: object, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        read_places(value)
+
+
+def test_a_token_lets_the_admin_listener_be_reached_from_outside(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("s3cret\n")
+    outside = {"admin": "0.0.0.0:8809"}
+    assert _load({**outside, "admin_token_file": str(file)}).admin_secret() == "s3cret"
+    assert _load(outside, {"EPOCHGATE_ADMIN_TOKEN": "s3cret"}).admin_secret() == "s3cret"
+    assert _load(outside, {"EPOCHGATE_ADMIN_TOKEN": "s3cret"}).effective()["admin_token"] == "**********"
+
+
+def test_a_secret_is_never_taken_from_the_file_of_settings(tmp_path: Path) -> None:
+    path = _file(tmp_path, "admin_token: s3cret\n")
+    said = _complaint({"config": path})
+    where = "give it by EPOCHGATE_ADMIN_TOKEN or by the file of admin_token_file"
+    assert said == f"{path}: admin_token: a secret; {where}"
+
+
+@pytest.mark.parametrize(
+    ("content", "says"), [(None, "No such file or directory"), (b"\n", "empty"), (b"\xff", "not text")]
+)
+def test_a_file_without_a_secret_is_one_line(tmp_path: Path, content: bytes | None, says: str) -> None:
+    file = tmp_path / "token"
+    if content is not None:
+        file.write_bytes(content)
+    assert _complaint({"admin_token_file": str(file)}).startswith(f"admin_token_file: {file}: {says}; give ")

@@ -1,4 +1,4 @@
-"""The command line: `epochgate run | demo | check | config | version`.
+"""The command line: `epochgate run | demo | check | drain | config | version`.
 
 Exit codes: 0 done, 1 could not start or the demo failed, 2 bad settings or usage; of `check`: 0 sound,
 1 unsound, 2 could not tell. What is wrong is one line on stderr. Each command imports what it needs, so
@@ -31,6 +31,7 @@ Sits between MCP clients and an MCP server; never splices two executions into on
   run       serve: epochgate run --upstream http://127.0.0.1:8000
   demo      play the fault and its cure on an embedded server
   check     say whether a server's resumes can be trusted: epochgate check URL
+  drain     tell a running one to drain and wait until it has (for preStop)
   config    print the effective settings as YAML (--schema: their JSON schema)
   version   print the version
 
@@ -68,6 +69,8 @@ def _dispatch(words: list[str]) -> int:
             from epochgate.check.main import main as check
 
             return check(rest)
+        case "drain":
+            return _drain(rest)
         case "config":
             return _config(rest)
         case "version" | "--version" | "-V":
@@ -80,7 +83,7 @@ def _dispatch(words: list[str]) -> int:
             print(_HELP, end="", file=sys.stderr)
             return EXIT_USAGE
         case _:
-            raise UsageError(f"{command}: no such command; give run, demo, check, config or version")
+            raise UsageError(f"{command}: no such command; give run, demo, check, drain, config or version")
 
 
 def _run(words: list[str]) -> int:
@@ -93,6 +96,19 @@ def _run(words: list[str]) -> int:
         return run(settings)
     except CannotStart as error:
         return _complain(str(error), EXIT_FAILED)
+
+
+def _drain(words: list[str]) -> int:
+    settings = _settings("drain", ["--upstream", "http://localhost", *words])  # no drain needs it
+    if settings is None:
+        return EXIT_USAGE
+    from epochgate.drain import CannotDrain, drain
+
+    try:
+        drain(settings)
+    except CannotDrain as error:
+        return _complain(str(error), EXIT_FAILED)
+    return EXIT_OK
 
 
 def _config(words: list[str]) -> int:
@@ -130,13 +146,13 @@ def read_flags(command: str, words: list[str]) -> dict[str, str]:
 def _parser(command: str) -> Parser:
     """A parser with a flag for every setting; the help has the default in brackets."""
     from epochgate import limits
-    from epochgate.settings import Settings, shown_default
+    from epochgate.settings import SECRETS, Settings, shown_default
 
-    usage = f"epochgate {command} --upstream URL [OPTIONS]"
+    usage = f"epochgate {command} {'' if command == 'drain' else '--upstream URL '}[OPTIONS]"
     parser = Parser(prog=f"epochgate {command}", usage=usage, allow_abbrev=False)
     settings = parser.add_argument_group("settings")
     for name, field in Settings.model_fields.items():
-        if name not in limits.Limits.model_fields:
+        if name not in limits.Limits.model_fields and name not in SECRETS:
             _add_flag(settings, name, shown_default(name), str(field.description), field.annotation)
     bounds = parser.add_argument_group("limits", "times such as 300, 300s or 5m; sizes such as 16MiB")
     for limit in limits.table():

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import EnvSettingsSource, SettingsError, YamlConfigSettingsSource
 
-from epochgate.settings import Settings
+from epochgate.settings import SECRETS, Settings
 
 _PREFIX = "EPOCHGATE_"
 # Variables that no setting is near to are left alone: Kubernetes puts EPOCHGATE_SERVICE_HOST and
@@ -33,6 +33,12 @@ def load(flags: Mapping[str, str], environ: Mapping[str, str] | None = None) -> 
     path = flags.get("config") or variables.get(f"{_PREFIX}CONFIG")
     from_file = {} if not path else _read_file(path)
     from_env = _read_variables(variables)
+    for name in SECRETS & {name for name, value in from_file.items() if value is not None}:
+        variable = f"{_PREFIX}{name.upper()}"
+        raise BadSettings(f"{path}: {name}: a secret; give it by {variable} or by the file of {name}_file")
+    for name in SECRETS - from_env.keys():
+        if file := {**from_file, **from_env, **flags}.get(f"{name}_file"):
+            from_env[name] = _read_secret(f"{name}_file", str(file))
     try:
         return Settings(**{**from_file, **from_env, **flags})
     except ValidationError as error:
@@ -90,6 +96,17 @@ def _read_file(path: str) -> dict[str, Any]:
             shown = str(key)[:_MAX_SHOWN_CHARS]
             raise BadSettings(f"{path}: {shown}: no such setting; {hint}")
     return values
+
+
+def _read_secret(setting: str, path: str) -> str:
+    try:
+        secret = Path(path).read_text().strip()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not text"
+        raise BadSettings(f"{setting}: {path}: {reason}; give a file that can be read") from None
+    if not secret:
+        raise BadSettings(f"{setting}: {path}: empty; give a file that holds the secret")
+    return secret
 
 
 def _yaml_problem(error: Exception) -> str:

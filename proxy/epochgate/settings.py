@@ -14,14 +14,15 @@ from ipaddress import ip_network
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+from pydantic import BeforeValidator, Field, PlainSerializer, SecretStr, model_validator
 from pydantic_core import PydanticUndefined
 from pydantic_settings import SettingsConfigDict
 
+from epochgate import units
 from epochgate.core.era import STATELESS_REVISIONS
 from epochgate.core.policy import Policy, PollWithoutEpoch, Reissue, SessionLoss, Stamps
 from epochgate.limits import Limits, written
-from epochgate.units import Address, read_address
+from epochgate.units import Address, Place, read_places
 
 _DEFAULT = Policy()
 
@@ -68,11 +69,11 @@ def _read_header_names(value: object) -> object:
     return tuple(map(_read_header_name, words)) if isinstance(words, tuple | list) else words
 
 
-def _read_listener(value: object) -> Address | None:
+def _read_listeners(value: object) -> tuple[Place, ...]:
     # YAML reads a bare `off` as false.
-    if value is None or value is False or value == "off":
-        return None
-    return read_address(value)
+    if value is None or value is False or value in ("off", ()):
+        return ()
+    return read_places(value)
 
 
 def _read_upstream(value: object) -> str:
@@ -143,11 +144,11 @@ Words = Annotated[tuple[str, ...], BeforeValidator(_read_words)]
 WordSet = Annotated[
     frozenset[str], BeforeValidator(_read_words), PlainSerializer(sorted, return_type=list[str])
 ]
-Listen = Annotated[Address, BeforeValidator(read_address), PlainSerializer(str, return_type=str)]
+Listen = Annotated[
+    tuple[Place, ...], BeforeValidator(read_places), PlainSerializer(units.written, return_type=str)
+]
 Listener = Annotated[
-    Address | None,
-    BeforeValidator(_read_listener),
-    PlainSerializer(lambda address: str(address or "off"), return_type=str),
+    tuple[Place, ...], BeforeValidator(_read_listeners), PlainSerializer(units.written, return_type=str)
 ]
 Networks = Annotated[tuple[str, ...], BeforeValidator(_read_networks)]
 Url = Annotated[str, BeforeValidator(_read_upstream)]
@@ -171,9 +172,18 @@ class Settings(Limits):
 
     # where
     upstream: Url = Field(description="URL of the MCP server")
-    listen: Listen = _choice(Address("127.0.0.1", 8808), "address for MCP traffic")
-    health: Listener = _choice(None, "address for probes and metrics, or off; may be reachable from outside")
-    admin: Listener = _choice(Address("127.0.0.1", 8809), "loopback address for probes and metrics, or off")
+    listen: Listen = _choice(
+        (Address("127.0.0.1", 8808),),
+        "addresses for MCP traffic: HOST:PORT or unix:/path",
+    )
+    health: Listener = _choice((), "addresses for probes and metrics, or off; may be reachable from outside")
+    admin: Listener = _choice(
+        (Address("127.0.0.1", 8809),), "loopback addresses for the same, sessions and the drain, or off"
+    )
+    admin_token_file: str | None = _choice(
+        None, "file with the token that callers of admin must show, so that it may be reached from outside"
+    )
+    admin_token: SecretStr | None = _choice(None, "that token itself; a variable only")
     config: str | None = _choice(None, "YAML file with settings; variables and flags win over it")
     state: Store = _choice("memory", "where sessions are kept: memory")
 
@@ -240,13 +250,18 @@ class Settings(Limits):
 
     @model_validator(mode="after")
     def _keep_admin_inside(self) -> Settings:
-        """Nothing protects the admin listener yet, so that it must not be reached from outside."""
-        if self.admin is not None and not self.admin.is_loopback:
+        """Without a token nothing protects the admin listener from callers outside."""
+        outside = [str(place) for place in self.admin if not place.is_loopback]
+        if outside and self.admin_token is None:
             raise ValueError(
-                f"admin: {self.admin} can be reached from outside; give a loopback address or off "
-                "(health serves probes and metrics elsewhere)"
+                f"admin: {outside[0]} can be reached from outside; give a loopback address, off, or "
+                "admin_token_file (health serves probes and metrics elsewhere)"
             )
         return self
+
+    def admin_secret(self) -> str:
+        """The token that callers of the admin listener must show; empty if none."""
+        return "" if self.admin_token is None else self.admin_token.get_secret_value()
 
     def effective(self) -> dict[str, Any]:
         """Every setting as the YAML file would hold it, the places and choices before the limits."""
@@ -267,6 +282,8 @@ class Settings(Limits):
         return Policy(**values)
 
 
+# Given by a variable or by the file that `NAME_file` names, never on a command line that others can read.
+SECRETS = frozenset(("admin_token",))
 _KEEP_BYTES = ("max_event_bytes", "max_reissue_bytes")
 
 
@@ -279,13 +296,15 @@ def shown_default(name: str) -> str:
         return written(name, default)
     match default:
         case None:
-            return "" if name == "config" else "off"
+            return ""
         case bool():
             return "true" if default else "false"
         case Enum():
             return str(default.value)
+        case () if name in ("health", "admin"):
+            return "off"
         case tuple() | frozenset():
-            return ", ".join(default)
+            return ", ".join(map(str, default))
         case _:
             return str(default)
 

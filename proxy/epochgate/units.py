@@ -7,7 +7,9 @@ that says what would be right.
 from __future__ import annotations
 
 import math
+import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from ipaddress import ip_address
@@ -97,11 +99,63 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+@dataclass(frozen=True, slots=True)
+class UnixPath:
+    """The path of a Unix socket that a listener makes. Only processes of this machine reach it."""
+
+    path: str
+
+    is_loopback = True
+
+    def __str__(self) -> str:
+        return f"{UNIX}{self.path}"
+
+
+Place = Address | UnixPath
+UNIX = "unix:"
+# `struct sockaddr_un.sun_path` has 108 bytes, the last of them NUL (linux/un.h).
+MAX_UNIX_PATH_BYTES = 107
+
+
+def read_places(value: object) -> tuple[Place, ...]:
+    """Where a listener binds: addresses or `unix:/path`, one or more, as a list or with commas."""
+    if isinstance(value, Address | UnixPath):
+        return (value,)
+    entries = list(value) if isinstance(value, list | tuple) else str(value).split(",")
+    places = tuple(_read_place(entry) for entry in entries)
+    if not places:
+        raise ValueError(_NO_ADDRESS)
+    if len(set(places)) < len(places):
+        raise ValueError("an address stands twice; give each once")
+    return places
+
+
+def written(places: Iterable[Place]) -> str:
+    """What `read_places` reads; `off` for none."""
+    return ", ".join(map(str, places)) or "off"
+
+
+def _read_place(value: object) -> Place:
+    if isinstance(value, UnixPath):
+        return value
+    text = str(value).strip()
+    if not text.startswith(UNIX):
+        return read_address(value)
+    path = text.removeprefix(UNIX)
+    if not path.startswith("/") or "\0" in path or len(os.fsencode(path)) > MAX_UNIX_PATH_BYTES:
+        wrong = f"not a path for a Unix socket (absolute, at most {MAX_UNIX_PATH_BYTES} bytes)"
+        raise ValueError(f"{wrong}; give for example unix:/run/epochgate.sock")
+    return UnixPath(path)
+
+
+_NO_ADDRESS = "not HOST:PORT; give for example 127.0.0.1:8808, [::1]:8808, :8808 or unix:/run/epochgate.sock"
+
+
 def read_address(value: object) -> Address:
     """`127.0.0.1:8808`, `[::1]:8808`, `:8808` (every interface); port 0 lets the kernel choose."""
     if isinstance(value, Address):
         return value
-    wrong = "not HOST:PORT; give for example 127.0.0.1:8808, [::1]:8808 or :8808"
+    wrong = _NO_ADDRESS
     host, colon, port = str(value).strip().rpartition(":")
     if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise ValueError(wrong)

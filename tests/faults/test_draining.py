@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from tests.shell.running import running_proxy
+from tests.shell.running import drained, running_proxy
 from tests.support.client import PRIMED, Answer, Client, Truncated, outcome
 from tests.support.server import Epochs, Leg, McpServer, serving
 
@@ -125,3 +125,38 @@ async def test_a_second_signal_ends_at_once_and_cuts_what_is_open() -> None:
         with pytest.raises(Truncated):  # never an end that looks whole (W8)
             await answer.messages()
         assert await proxy.wait() == 1
+
+
+async def test_a_pod_goes_away_in_the_order_of_its_sidecars() -> None:
+    """KEP-753: the hooks of all containers, then the server exits, then SIGTERM for the sidecar."""
+    calls = Calls()
+    server = McpServer(calls.play)
+    async with serving(server), running_proxy(server.port) as proxy:
+        async with Client(proxy.port) as client:
+            (answer,) = await open_calls(client, 1)
+            hook = asyncio.create_task(drained(f"127.0.0.1:{proxy.admin}"))
+            await until_status(proxy.health, "/readyz", 503)
+            await _until_closed(proxy.port)
+            assert not hook.done()  # the answer is owed still
+            calls.release.set()
+            assert outcome(await answer.messages()) == "run 1 done"
+        assert await hook == (0, "")
+        await server.stop()
+        assert server.counts["DELETE"] == 0
+        assert proxy.process.returncode is None
+        assert await proxy.stop() == 0
+
+
+async def test_a_second_hook_waits_for_the_same_drain() -> None:
+    calls = Calls()
+    server = McpServer(calls.play)
+    async with serving(server), running_proxy(server.port) as proxy:
+        async with Client(proxy.port) as client:
+            (answer,) = await open_calls(client, 1)
+            hooks = [asyncio.create_task(drained(f"127.0.0.1:{proxy.admin}")) for _ in range(2)]
+            await _until_closed(proxy.port)
+            calls.release.set()
+            assert outcome(await answer.messages()) == "run 1 done"
+        assert await asyncio.gather(*hooks) == [(0, "")] * 2
+        assert proxy.process.returncode is None
+        assert await proxy.stop() == 0

@@ -64,6 +64,19 @@ class Proxy:
             return int((await client.read_head()).split()[1])
 
 
+async def drained(admin: str, **variables: str) -> tuple[int, str]:
+    """Exit code and stderr of `epochgate drain`."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "epochgate", "drain", "--admin", admin),
+        stderr=asyncio.subprocess.PIPE,
+        env={**environment(), **variables},
+    )
+    async with asyncio.timeout(DEADLINE_S):
+        _, said = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, said.decode()
+
+
 @asynccontextmanager
 async def _log_pipe() -> AsyncIterator[tuple[int, asyncio.StreamReader]]:
     """A pipe to log into, and its reader, which takes no more than 32 KiB unless it is read."""

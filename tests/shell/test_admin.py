@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import pytest
 import structlog
 from structlog.testing import CapturedCall, CapturingLogger
 
 from epochgate.observe.metrics import Metrics
-from epochgate.shell.admin import AdminListener
+from epochgate.shell.admin import AdminListener, administration, probes
 from epochgate.shell.readiness import Readiness, Ready
-from epochgate.units import Address
+from epochgate.units import Address, UnixPath
 
 DEADLINE_S = 10.0
 LOOPBACK = Address("127.0.0.1", 0)
@@ -60,9 +62,11 @@ async def _readiness(port: int, grace_s: float) -> AsyncIterator[tuple[Readiness
 
 @asynccontextmanager
 async def _listener(readiness: Readiness, metrics: Metrics | None = None) -> AsyncIterator[Address]:
-    listener = AdminListener(LOOPBACK, metrics or Metrics(), readiness)
+    listener = AdminListener((LOOPBACK,), probes(metrics or Metrics(), readiness))
     try:
-        yield await listener.start()
+        (place,) = await listener.start()
+        assert isinstance(place, Address)
+        yield place
     finally:
         await listener.close()
 
@@ -145,7 +149,40 @@ async def test_a_page_in_a_browser_cannot_read_it_under_a_name_of_its_own() -> N
 
 async def test_an_address_in_use_is_an_os_error() -> None:
     async with _listener(_unprobed()) as address:
-        second = AdminListener(address, Metrics(), _unprobed())
+        second = AdminListener((address,), probes(Metrics(), _unprobed()))
         with pytest.raises(OSError, match="in use"):
             await second.start()
         await second.close()
+
+
+async def test_everything_but_the_probes_asks_for_the_token() -> None:
+    async def never() -> None:
+        raise AssertionError
+
+    routes = [*probes(Metrics(), _unprobed()), *administration(list, never)]
+    listener = AdminListener((LOOPBACK,), routes, token="s3cret")
+    (address,) = await listener.start()
+    assert isinstance(address, Address)
+    shown = {"Bearer s3cret": 200, "bearer  s3cret ": 200, "Bearer s3cre": 401, "s3cret": 401}
+    for given, status in shown.items():
+        head = f"Authorization: {given}"
+        assert [(await _get(address, path, head))[0] for path in ("/sessions", "/metrics")] == [status] * 2
+    assert (await _get(address, "/sessions"))[0] == 401
+    assert [(await _get(address, path))[0] for path in ("/livez", "/startupz", "/readyz")] == [200, 200, 503]
+    await listener.close()
+
+
+async def test_it_listens_in_several_places(tmp_path: Path) -> None:
+    path = UnixPath(str(tmp_path / "admin.sock"))
+    listener = AdminListener((LOOPBACK, Address("::1", 0), path), probes(Metrics(), _unprobed()))
+    first, second, third = await listener.start()
+    assert isinstance(first, Address)
+    assert isinstance(second, Address)
+    assert third == path
+    assert (await _get(first, "/livez"))[0] == (await _get(second, "/livez"))[0] == 200
+    reader, writer = await asyncio.open_unix_connection(path.path)
+    writer.write(b"GET /livez HTTP/1.1\r\nHost: any\r\nConnection: close\r\n\r\n")
+    assert (await reader.read()).startswith(b"HTTP/1.1 200")
+    writer.close()
+    await listener.close()
+    assert os.listdir(tmp_path) == []

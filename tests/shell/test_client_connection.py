@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 
 from epochgate.shell.answer import Phase
 from epochgate.shell.downstream import ServerLimits
@@ -68,6 +69,21 @@ async def test_a_request_and_a_reset_in_one_breath_leave_no_trace() -> None:
             owner.exchanges[-1].respond(200, (), b"ok")
             assert (await client.read_message())[1] == b"ok"
         await until(lambda: "0 connections" in repr(server))
+
+
+@on_each_loop
+async def test_a_probe_that_connects_and_closes_leaves_no_connection() -> None:
+    """So balancers and kubelets look whether a port is open; some send the beginning of something."""
+    owner = Owner()
+    async with listening(owner.handle) as (server, port):
+        for sent in (b"", b"GET", b"") * 5:
+            with socket.create_connection(("127.0.0.1", port)) as probe:
+                probe.sendall(sent)
+        async with connected(port) as client:  # accepted behind them
+            await client.send(GET)
+            (await owner.take()).respond(200, (), b"ok")
+            await client.read_message()
+        await until(lambda: not server.live)
 
 
 @on_each_loop

@@ -11,6 +11,7 @@ from http import HTTPStatus
 from epochgate.shell.downstream import ServerLimits
 from epochgate.shell.exchange import Exchange
 from epochgate.shell.headers import Allowed
+from epochgate.units import Address
 from tests.shell.wire import DEADLINE_S, Owner, Peer, connected, listening, on_each_loop, until
 
 GET = b"GET /mcp HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -172,7 +173,7 @@ async def test_a_client_that_leaves_inside_its_body_is_no_request() -> None:
 @on_each_loop
 async def test_foreign_hosts_and_origins_are_refused_on_loopback() -> None:
     """W12: a page of another site must not reach a local server through a name of its own."""
-    local = Allowed.for_bind("127.0.0.1")
+    local = Allowed.for_listener(Address("127.0.0.1", 1))
     line, told = await _refusal_of(GET, allowed=local)
     assert (line, told) == (b"HTTP/1.1 403 Forbidden", [403])
     origin = b"GET / HTTP/1.1\r\nHost: localhost:80\r\nOrigin: http://evil.example\r\n\r\n"

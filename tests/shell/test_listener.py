@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import resource
 import socket
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from epochgate.shell.downstream import Server
 from epochgate.shell.exchange import Exchange
+from epochgate.shell.headers import Allowed
+from epochgate.units import Address, UnixPath
 from tests.shell.wire import DEADLINE_S, Owner, Peer, connected, listening, on_each_loop, until
 
 SSE = ((b"Content-Type", b"text/event-stream"),)
@@ -120,19 +124,55 @@ async def test_running_out_of_descriptors_pauses_accepting_and_is_told() -> None
 async def test_a_port_in_use_is_an_error_of_the_caller() -> None:
     async with listening(Owner().handle) as (_, port):
         with pytest.raises(OSError, match=r"in use"):
-            await Server(Owner().handle).listen("127.0.0.1", port)
+            await Server(Owner().handle).listen(Address("127.0.0.1", port))
 
 
 @on_each_loop
 async def test_a_name_listens_on_all_its_addresses_with_one_port() -> None:
     owner = Owner(_ok)
     server = Server(owner.handle)
-    addresses = await server.listen("localhost", 0)
-    assert len({port for _, port in addresses}) == 1
-    for host, port in addresses:
-        reader, writer = await asyncio.open_connection(host, port)
+    places = await server.listen(Address("localhost", 0))
+    addresses = [place for place in places if isinstance(place, Address)]
+    assert len({address.port for address in addresses}) == 1
+    for address in addresses:
+        reader, writer = await asyncio.open_connection(address.host, address.port)
         client = Peer(reader, writer)
         await client.send(GET)
         assert (await client.read_message())[1] == b"ok"
         await client.close()
+    await server.close()
+
+
+@on_each_loop
+async def test_a_path_is_listened_on_and_freed() -> None:
+    """Also one that a killed process left behind, but not one where somebody listens."""
+    owner = Owner(_ok)
+    server = Server(owner.handle)
+    with TemporaryDirectory() as folder:
+        place = UnixPath(f"{folder}/epochgate.sock")
+        with socket.socket(socket.AF_UNIX) as left_behind:
+            left_behind.bind(place.path)
+        assert await server.listen(place) == (place,)
+        reader, writer = await asyncio.open_unix_connection(place.path)
+        client = Peer(reader, writer)
+        await client.send(GET)
+        assert (await client.read_message())[1] == b"ok"
+        with pytest.raises(OSError, match=r"in use"):
+            await Server(owner.handle).listen(place)
+        await client.close()
+        await server.close()
+        assert os.listdir(folder) == []
+
+
+@on_each_loop
+async def test_each_listener_has_names_of_its_own() -> None:
+    owner = Owner(_ok)
+    server = Server(owner.handle)
+    (strict,) = await server.listen(Address("127.0.0.1", 0), Allowed(hosts=frozenset((b"b",))))
+    (open_to_all,) = await server.listen(Address("127.0.0.1", 0))
+    for place, status in ((strict, b"403"), (open_to_all, b"200")):
+        assert isinstance(place, Address)
+        async with connected(place.port) as client:
+            await client.send(GET)
+            assert (await client.read_head()).split()[1] == status
     await server.close()

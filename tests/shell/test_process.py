@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import resource
 import signal
 import socket
 import sys
+from pathlib import Path
 
 import pytest
 
+from epochgate.observe.logs import session_hash
 from tests.shell.running import (
     CALL,
     DEADLINE_S,
     FREE,
+    INITIALIZE,
     Mcp,
     begin_call,
+    drained,
     environment,
     read_stream,
     refused,
@@ -24,7 +30,7 @@ from tests.shell.running import (
     told,
     until_refused,
 )
-from tests.shell.wire import connected, serving
+from tests.shell.wire import Peer, connected, serving
 
 # starting
 
@@ -72,7 +78,62 @@ async def test_it_is_ready_once_the_server_was_reached_and_alive_without() -> No
         assert await proxy.stop() == 0
 
 
+async def test_it_listens_in_several_places(tmp_path: Path) -> None:
+    path = tmp_path / "epochgate.sock"
+    places = ("--listen", f"unix:{path}, [::1]:0")
+    async with serving(Mcp()) as server, running_proxy(server.port, *places) as proxy:
+        for opening in (asyncio.open_connection("::1", proxy.port), asyncio.open_unix_connection(path)):
+            client = Peer(*await opening)
+            await client.send(request(INITIALIZE))
+            assert b" 200 " in (await client.read_message())[0].partition(b"\r\n")[0]
+            await client.close()
+        assert await proxy.stop() == 0
+    assert os.listdir(tmp_path) == []
+
+
+async def test_its_sessions_are_shown_without_their_ids() -> None:
+    async with serving(Mcp()) as server, running_proxy(server.port) as proxy, connected(proxy.port) as client:
+        await begin_call(proxy.port, client)
+        async with connected(proxy.admin) as asking:
+            await asking.send(request(None, method="GET", path="/sessions"))
+            _, body = await asking.read_message()
+        (shown,) = json.loads(body)["sessions"]
+        del shown["idle_seconds"]
+        assert shown == {
+            "session": session_hash(b"s1"),
+            "state": "live",
+            "generation": 1,
+            "is_epoch_stated": False,
+            "streams": [{"kind": "request", "upstream": "open", "client": "attached"}],
+            "open_requests": 1,
+        }
+
+
 # going away
+
+
+@pytest.mark.parametrize(
+    ("admin", "line"),
+    [
+        ("127.0.0.1:1", "nothing answers at admin 127.0.0.1:1: connection refused"),
+        ("unix:/nowhere/e.sock", "nothing answers at admin unix:/nowhere/e.sock: no such file or directory"),
+        ("off", "admin is off: nobody can be told; send SIGTERM, or give --admin"),
+    ],
+)
+async def test_a_drain_that_reaches_nobody_is_one_line_and_exit_code_1(admin: str, line: str) -> None:
+    assert await drained(admin) == (1, f"epochgate: {line}\n")
+
+
+async def test_a_drain_needs_the_token_where_one_is_set(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("s3cret")
+    flags = ("--admin-token-file", str(file))
+    async with serving(Mcp()) as server, running_proxy(server.port, *flags) as proxy:
+        admin = f"127.0.0.1:{proxy.admin}"
+        told = f"admin {admin} answered 401; give the address and token of epochgate"
+        assert await drained(admin) == (1, f"epochgate: {told}\n")
+        assert await drained(admin, EPOCHGATE_ADMIN_TOKEN="s3cret") == (0, "")
+        assert await proxy.stop() == 0
 
 
 async def test_without_anything_open_a_signal_ends_it_at_once() -> None:

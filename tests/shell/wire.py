@@ -22,6 +22,7 @@ from epochgate.shell.exchange import Exchange
 from epochgate.shell.headers import Allowed, request_headers
 from epochgate.shell.relay import Relayed, relay
 from epochgate.shell.upstream import Origin, Upstream
+from epochgate.units import Address
 
 DEADLINE_S = 10.0
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {
@@ -191,10 +192,11 @@ async def listening(
     **callbacks: Callable[..., None],
 ) -> AsyncIterator[tuple[Server, int]]:
     """A server of ours and its port."""
-    server = Server(handler, limits, allowed, **callbacks)
-    (address,) = await server.listen("127.0.0.1", 0)
+    server = Server(handler, limits, **callbacks)
+    (bound,) = await server.listen(Address("127.0.0.1", 0), allowed)
+    assert isinstance(bound, Address)
     try:
-        yield server, address[1]
+        yield server, bound.port
     finally:
         await server.close()
 

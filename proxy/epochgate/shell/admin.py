@@ -1,71 +1,113 @@
-"""Probes and metrics, on listeners of their own: `/livez`, `/readyz`, `/startupz`, `/metrics`.
+"""The listeners beside the traffic: `health` for probes and metrics, `admin` for people as well.
 
 Liveness and startup never depend on the server. Readiness tolerates an absence of `ready_grace`, so
-that a server's restart, which the proxy heals, does not take the proxy out of rotation as well.
+that a server's restart, which the proxy heals, does not take the proxy out of rotation as well. Where
+`admin_token` is set, everything but the three probes asks for it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hmac
+from collections.abc import Awaitable, Callable, Sequence
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from epochgate.observe.metrics import Metrics
 from epochgate.shell.headers import Allowed, find_refusal
+from epochgate.shell.listener import bind, bound, release
 from epochgate.shell.readiness import Readiness, Ready
-from epochgate.units import Address
+from epochgate.units import Place
 
 _METRICS_TYPE = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+_OPEN = frozenset(("/livez", "/readyz", "/startupz"))
 
 
 class AdminListener:
-    """One listener for probes and metrics."""
+    """Serves `routes` on each of `places`; `token` is what a caller must show there, if anything."""
 
-    def __init__(self, address: Address, metrics: Metrics, readiness: Readiness) -> None:
-        self._address = address
-        self._metrics = metrics
-        self._readiness = readiness
-        # A page in a browser must not read a loopback listener through a name of its own (W12).
-        self._allowed = Allowed.for_bind(address.host)
-        self._runner = web.AppRunner(
-            self._make_application(), access_log=None, handle_signals=False, shutdown_timeout=1
-        )
+    def __init__(self, places: Sequence[Place], routes: Sequence[web.RouteDef], token: str = "") -> None:
+        self._places = places
+        self._routes = routes
+        self._token = token.encode()
+        self._runners: list[web.AppRunner] = []
+        self._bound: list[Place] = []
 
-    async def start(self) -> Address:
-        """Listen and return the address bound. Raises OSError if it cannot be."""
-        await self._runner.setup()
-        await web.TCPSite(self._runner, self._address.host, self._address.port).start()
-        bound = self._runner.addresses[0]
-        return Address(bound[0], bound[1])
+    async def start(self) -> tuple[Place, ...]:
+        """Listen and return where. Raises OSError if that cannot be."""
+        for place in self._places:
+            # A page in a browser must not read a loopback listener through a name of its own (W12).
+            runner = self._make_runner(Allowed.for_listener(place))
+            self._runners.append(runner)
+            await runner.setup()
+            for sock in await bind(place):
+                self._bound.append(bound(sock))
+                await web.SockSite(runner, sock).start()
+        return tuple(self._bound)
 
     async def close(self) -> None:
-        await self._runner.cleanup()
+        for runner in self._runners:
+            await runner.cleanup()
+        for place in self._bound:
+            release(place)
 
-    def _make_application(self) -> web.Application:
+    def _make_runner(self, allowed: Allowed) -> web.AppRunner:
         @web.middleware
         async def refuse_strangers(request: web.Request, handler: Handler) -> web.StreamResponse:
-            refusal = find_refusal(request.raw_headers, self._allowed)
-            return await handler(request) if refusal is None else web.Response(status=refusal)
+            refusal = find_refusal(request.raw_headers, allowed)
+            if refusal is not None:
+                return web.Response(status=refusal)
+            if self._token and request.path not in _OPEN and not self._is_shown(request):
+                return web.Response(status=401, headers={"WWW-Authenticate": "Bearer"})
+            return await handler(request)
 
         application = web.Application(middlewares=[refuse_strangers])
-        application.router.add_get("/livez", _say_yes)
-        application.router.add_get("/startupz", _say_yes)
-        application.router.add_get("/readyz", self._say_ready)
-        application.router.add_get("/metrics", self._show_metrics)
-        return application
+        application.router.add_routes(self._routes)
+        return web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=1)
 
-    async def _say_ready(self, request: web.Request) -> web.Response:
-        ready = self._readiness.now()
+    def _is_shown(self, request: web.Request) -> bool:
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        given = token.strip().encode("utf-8", "surrogateescape")
+        return scheme.lower() == "bearer" and hmac.compare_digest(given, self._token)
+
+
+def probes(metrics: Metrics, readiness: Readiness) -> list[web.RouteDef]:
+    """`/livez`, `/startupz`, `/readyz`, `/metrics`."""
+
+    async def say_ready(request: web.Request) -> web.Response:
+        ready = readiness.now()
         return web.Response(status=200 if ready is Ready.YES else 503, text=f"{ready.value}\n")
 
-    async def _show_metrics(self, request: web.Request) -> web.Response:
-        self._metrics.refresh()
+    async def show_metrics(request: web.Request) -> web.Response:
+        metrics.refresh()
         # Thousands of series take tens of milliseconds to write down; the relay must not wait.
-        page = await asyncio.to_thread(self._metrics.page)
+        page = await asyncio.to_thread(metrics.page)
         response = web.Response(body=page, headers=_METRICS_TYPE)
         response.enable_compression()
         return response
+
+    return [
+        web.get("/livez", _say_yes),
+        web.get("/startupz", _say_yes),
+        web.get("/readyz", say_ready),
+        web.get("/metrics", show_metrics),
+    ]
+
+
+def administration(
+    sessions: Callable[[], list[dict[str, object]]], drain: Callable[[], Awaitable[None]]
+) -> list[web.RouteDef]:
+    """`GET /sessions`; `POST /drain`, which is answered when the drain is over."""
+
+    async def show_sessions(request: web.Request) -> web.Response:
+        return web.json_response({"sessions": sessions()})
+
+    async def begin_drain(request: web.Request) -> web.Response:
+        await drain()
+        return web.Response(text="drained\n")
+
+    return [web.get("/sessions", show_sessions), web.post("/drain", begin_drain)]
 
 
 async def _say_yes(request: web.Request) -> web.Response:

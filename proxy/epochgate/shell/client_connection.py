@@ -18,6 +18,7 @@ from epochgate.shell.sockets import is_peer_reading, tune_transport
 
 if TYPE_CHECKING:
     from epochgate.shell.downstream import Server
+    from epochgate.shell.headers import Allowed
 
 _log = logging.getLogger("epochgate.shell")
 
@@ -33,14 +34,29 @@ class BadBody(Exception):
 class Connection(web.RequestHandler):
     """Serves the requests of one client connection, one at a time."""
 
-    __slots__ = ("_exchange", "_is_half_closed", "_look", "_server", "_write_bytes", "body", "peer")
+    __slots__ = (
+        "_exchange",
+        "_is_half_closed",
+        "_look",
+        "_server",
+        "_write_bytes",
+        "allowed",
+        "body",
+        "peer",
+    )
 
     def __init__(
-        self, server: Server, loop: asyncio.AbstractEventLoop, write_bytes: int, **options: Any
+        self,
+        server: Server,
+        loop: asyncio.AbstractEventLoop,
+        write_bytes: int,
+        allowed: Allowed,
+        **options: Any,
     ) -> None:
         super().__init__(server, loop=loop, **options)
         self._server = server
         self._write_bytes = write_bytes
+        self.allowed = allowed
         self._exchange: Exchange | None = None
         self._is_half_closed = False
         self._look: asyncio.TimerHandle | None = None
@@ -127,7 +143,15 @@ class Connection(web.RequestHandler):
         self._is_half_closed = True
         if self._exchange is not None:
             self._judge_half_close()
+        else:
+            # Either a request is on its way to its handler, or the end came before the first wait for one,
+            # as it does with uvloop where a probe connects and closes.
+            self._loop.call_soon(self._close_if_idle)
         return True
+
+    def _close_if_idle(self) -> None:
+        if self.is_idle:
+            self.force_close()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         if self._look is not None:

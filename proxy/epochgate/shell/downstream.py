@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from itertools import count
 from typing import cast
@@ -23,6 +24,7 @@ from epochgate.shell.client_connection import BadBody, Connection
 from epochgate.shell.exchange import Exchange
 from epochgate.shell.headers import Allowed, find_refusal
 from epochgate.shell.listener import Listener, bind
+from epochgate.units import Place
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
@@ -62,7 +64,6 @@ class Server(web.Server):
         self,
         handler: Handler,
         limits: ServerLimits | None = None,
-        allowed: Allowed | None = None,
         *,
         on_accept_paused: Callable[[], None] = lambda: None,
         on_refused: Callable[[int], None] = lambda status: None,
@@ -71,7 +72,6 @@ class Server(web.Server):
         serve = cast("Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]", self._serve)
         super().__init__(serve, handler_cancellation=False)
         self._handler = handler
-        self._allowed = allowed or Allowed()
         self._on_accept_paused = on_accept_paused
         self.on_refused = on_refused
         self._numbers = count(1)
@@ -84,8 +84,9 @@ class Server(web.Server):
     def __repr__(self) -> str:
         return f"<Server {len(self.live)} connections{', draining' if self.is_draining else ''}>"
 
-    def __call__(self) -> Connection:
-        return Connection(self, self._loop, self.limits.write_bytes, **self._connection_options())
+    def _connect(self, allowed: Allowed) -> Connection:
+        options = self._connection_options()
+        return Connection(self, self._loop, self.limits.write_bytes, allowed, **options)
 
     def _connection_options(self) -> dict[str, object]:
         return {
@@ -101,14 +102,15 @@ class Server(web.Server):
 
     # listening
 
-    async def listen(self, host: str, port: int) -> tuple[tuple[str, int], ...]:
-        """Listen on every address of `host`; port 0 takes a free one. Raises OSError.
+    async def listen(self, place: Place, allowed: Allowed | None = None) -> tuple[Place, ...]:
+        """Listen on every address of a host or on a path; port 0 takes a free one. Raises OSError.
 
-        Returns the addresses.
+        `allowed` are the names and Origins served there. Returns where it listens.
         """
-        listener = Listener(await bind(host, port), self, self._on_accept_paused)
+        factory = partial(self._connect, allowed or Allowed())
+        listener = Listener(await bind(place), factory, self._on_accept_paused)
         self._listeners.append(listener)
-        return listener.addresses
+        return listener.places
 
     def begin_drain(self) -> None:
         """Serve on, but let every answer that begins from now on be its connection's last (W10)."""
@@ -156,7 +158,7 @@ class Server(web.Server):
     async def _serve(self, request: web.BaseRequest) -> Exchange:
         connection = cast(Connection, request.protocol)
         try:
-            self._check(request)
+            self._check(request, connection)
             body = self._body_at_hand(request)
             if body is None:
                 body = await self._read_body(request, connection)
@@ -171,10 +173,10 @@ class Server(web.Server):
         connection.finish(exchange)
         return exchange
 
-    def _check(self, request: web.BaseRequest) -> None:
+    def _check(self, request: web.BaseRequest, connection: Connection) -> None:
         if request.method == "CONNECT":
             raise Refused(HTTPStatus.NOT_IMPLEMENTED)
-        refusal = find_refusal(request.raw_headers, self._allowed)
+        refusal = find_refusal(request.raw_headers, connection.allowed)
         if refusal is not None:
             raise Refused(refusal)
 

@@ -112,6 +112,11 @@ class Driver:
         """Whether the session may make room for another."""
         return not self._legs and not self.exchanges and not self._events and ending.is_unused(self.core)
 
+    @property
+    def idle_seconds(self) -> float:
+        """Since its client asked something of it."""
+        return self._gateway.loop.time() - self.core.touched_at
+
     def close(self) -> None:
         """Break everything off; the core is not asked."""
         self._timer.cancel()

@@ -12,6 +12,7 @@ from hashlib import blake2s
 from http import HTTPStatus
 
 from epochgate.core.http import Headers, fields, find, without
+from epochgate.units import Place, UnixPath
 
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
@@ -158,23 +159,17 @@ class Allowed:
     origins: frozenset[bytes] | None = None
 
     @classmethod
-    def for_bind(cls, host: str) -> Allowed:
-        """The default for a listener on `host`: loopback is reached by loopback names only."""
-        if not is_loopback(host):
+    def for_listener(cls, place: Place) -> Allowed:
+        """The default for a listener: loopback is reached by loopback names only.
+
+        No page in a browser reaches a Unix socket, and what `Host` its clients send is theirs to choose.
+        """
+        if isinstance(place, UnixPath) or not place.is_loopback:
             return cls()
+        host = place.host
         names = LOOPBACK_NAMES if ":" in host else LOOPBACK_NAMES | {host.lower().encode()}
         schemes = (b"http://", b"https://")
         return cls(names, frozenset(scheme + name for scheme in schemes for name in names))
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a listener on `host` can be reached from this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def find_refusal(headers: Headers, allowed: Allowed) -> HTTPStatus | None:

@@ -10,8 +10,10 @@ import asyncio
 import errno
 import socket
 from collections.abc import Callable
+from pathlib import Path
 
 from epochgate.shell.spawn import Tasks
+from epochgate.units import Address, Place, UnixPath
 
 BACKLOG = 1024
 RETRY_S = 0.25
@@ -38,9 +40,9 @@ class Listener:
         self._watch()
 
     @property
-    def addresses(self) -> tuple[tuple[str, int], ...]:
-        """The host and port of every listening socket."""
-        return tuple(sock.getsockname()[:2] for sock in self._sockets)
+    def places(self) -> tuple[Place, ...]:
+        """Where each listening socket is bound."""
+        return tuple(map(bound, self._sockets))
 
     def close(self) -> None:
         """Stop listening. Connections that were accepted stay."""
@@ -48,7 +50,9 @@ class Listener:
         if self._retry is not None:
             self._retry.cancel()
         for sock in self._sockets:
+            place = bound(sock)
             sock.close()
+            release(place)
         self._sockets = []
 
     def _watch(self) -> None:
@@ -83,10 +87,13 @@ class Listener:
         await self._loop.connect_accepted_socket(self._factory, connection)
 
 
-async def bind(host: str, port: int) -> list[socket.socket]:
-    """Listening sockets for every address of `host`, on one port. Raises OSError."""
+async def bind(place: Place) -> list[socket.socket]:
+    """Listening sockets for every address of a host, on one port, or for one path. Raises OSError."""
+    if isinstance(place, UnixPath):
+        return [_bind_path(place.path)]
     loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    port = place.port
+    found = await loop.getaddrinfo(place.host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []
     try:
         for family, address in dict.fromkeys((family, address[:2]) for family, _, _, _, address in found):
@@ -97,6 +104,39 @@ async def bind(host: str, port: int) -> list[socket.socket]:
             sock.close()
         raise
     return sockets
+
+
+def bound(sock: socket.socket) -> Place:
+    """Where a listening socket is bound."""
+    name = sock.getsockname()
+    return Address(*name[:2]) if isinstance(name, tuple) else UnixPath(name)
+
+
+def release(place: Place) -> None:
+    """What was bound there is closed: a path is free again."""
+    if isinstance(place, UnixPath):
+        Path(place.path).unlink(missing_ok=True)
+
+
+def _bind_path(path: str) -> socket.socket:
+    """A process that was killed leaves its path behind; one that listens still is not disturbed."""
+    if Path(path).is_socket() and _is_deserted(path):
+        Path(path).unlink()
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        sock.bind(path)
+        sock.listen(BACKLOG)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
+def _is_deserted(path: str) -> bool:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        return probe.connect_ex(path) == errno.ECONNREFUSED
 
 
 def _bind_one(family: int, address: tuple[str | int, int]) -> socket.socket:

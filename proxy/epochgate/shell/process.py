@@ -1,9 +1,11 @@
 """The process: its listeners, its signals, and how it goes away.
 
-A first SIGTERM or SIGINT drains (W10): readiness false and `Connection: close`, then the traffic
-listener closes, then idle streams end and owed answers get what is left of `drain`. The delay before
-the listener closes is for balancers that look at readiness, so it is kept while a health listener
-is configured or a client is connected; otherwise nobody can notice. A second signal stops at once.
+A first SIGTERM or SIGINT, or `POST /drain` of the admin listener, drains (W10): readiness false and
+`Connection: close`, then the traffic listener closes, then idle streams end and owed answers get what
+is left of `drain`. The delay before the listener closes is for balancers that look at readiness, so it
+is kept while a health listener is configured or a client is connected; otherwise nobody can notice.
+After a drain that was asked for the process waits for its signal, which then ends it at once, as a
+second signal does at any time.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ import logging
 import os
 import resource
 import signal
-import socket
+from collections.abc import Sequence
 
 import uvloop
 
@@ -24,15 +26,16 @@ from epochgate.observe.logs import LibraryLines, LinePipe, Logger, make_logger
 from epochgate.observe.metrics import Metrics
 from epochgate.observe.observer import Observer
 from epochgate.settings import LogFormat, Settings
-from epochgate.shell.admin import AdminListener
+from epochgate.shell.admin import AdminListener, administration, probes
 from epochgate.shell.connection import UpstreamLimits
 from epochgate.shell.downstream import Server, ServerLimits
 from epochgate.shell.gateway import Gateway
 from epochgate.shell.headers import Allowed
 from epochgate.shell.readiness import Readiness
+from epochgate.shell.sockets import reason_of
 from epochgate.shell.spawn import Tasks
 from epochgate.shell.upstream import Origin, Upstream
-from epochgate.units import Address
+from epochgate.units import Place, written
 
 STDERR = 2
 EXIT_CLEAN = 0
@@ -81,8 +84,7 @@ async def _serve(settings: Settings, observer: Observer) -> int:
     process = Process(settings, observer)
     try:
         await process.start()
-        await process.wait_signal()
-        return await process.drain()
+        return await process.run()
     finally:
         await process.close()
 
@@ -96,6 +98,8 @@ class Process:
         self._loop = asyncio.get_running_loop()
         self._tasks = Tasks()
         self._signalled = asyncio.Event()
+        self._asked = asyncio.Event()  # to drain, by a signal or by the admin listener
+        self._drained = asyncio.Event()
         self._over = asyncio.Event()
         self._is_forced = False
         origin = Origin.from_url(settings.upstream)
@@ -104,62 +108,72 @@ class Process:
         self._server = Server(
             self._gateway.handle,
             _server_limits(settings),
-            _allowed(settings),
             on_accept_paused=observer.accept_paused,
             on_refused=observer.request_refused,
         )
         self._readiness = Readiness(
             origin.host, origin.port, settings.connect, settings.ready_grace, observer.log
         )
-        self._probed = {
-            name: AdminListener(address, observer.metrics, self._readiness)
-            for name, address in (("health", settings.health), ("admin", settings.admin))
-            if address is not None
+        probed = probes(observer.metrics, self._readiness)
+        administered = [*probed, *administration(self._gateway.sessions.overview, self._drain_on_demand)]
+        self._beside = {
+            "health": AdminListener(settings.health, probed),
+            "admin": AdminListener(settings.admin, administered, settings.admin_secret()),
         }
 
     async def start(self) -> None:
         """Open every listener, then say where. Raises `CannotStart`."""
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._on_signal)
-        bound: dict[str, str] = {}
-        for name, listener in self._probed.items():
+        told: dict[str, str] = {}
+        for name, listener in self._beside.items():
             try:
-                bound[name] = str(await listener.start())
+                told[name] = written(await listener.start())
             except OSError as error:
                 raise CannotStart(_cannot_listen(name, getattr(self._settings, name), error)) from None
-        listen = self._settings.listen
-        try:
-            addresses = await self._server.listen(listen.host, listen.port)
-        except OSError as error:
-            raise CannotStart(_cannot_listen("listen", listen, error)) from None
+        served: list[Place] = []
+        for place in self._settings.listen:
+            try:
+                served += await self._server.listen(place, _allowed(self._settings, place))
+            except OSError as error:
+                raise CannotStart(_cannot_listen("listen", (place,), error)) from None
         self._tasks.spawn(self._readiness.watch(), "readiness")
         self._log.info(
             "listening",
-            listen=str(Address(*addresses[0])),
-            admin=bound.get("admin", "off"),
-            health=bound.get("health", "off"),
+            listen=written(served),
+            **told,
             upstream=self._settings.upstream,
             version=epochgate.__version__,
         )
 
-    async def wait_signal(self) -> None:
+    async def run(self) -> int:
+        """Serve until told to go, and go; returns the exit code."""
+        await self._asked.wait()
+        await self._drain()
         await self._signalled.wait()
+        self._log.info("stopped", is_forced=self._is_forced, sessions=len(self._gateway.sessions))
+        return EXIT_FORCED if self._is_forced else EXIT_CLEAN
 
-    async def drain(self) -> int:
-        """Go away in the order of W10; returns the exit code."""
+    async def _drain_on_demand(self) -> None:
+        """Return when the drain is over that this, or something before it, began."""
+        self._asked.set()
+        await self._drained.wait()
+
+    async def _drain(self) -> None:
+        """Go away in the order of W10."""
         until = self._loop.time() + self._settings.drain
         self._log.info("draining", seconds=self._settings.drain, sessions=len(self._gateway.sessions))
         self._readiness.begin_drain()
         self._server.begin_drain()
-        if self._settings.health is not None or self._server.connections:
+        if self._settings.health or self._server.connections:
             await self._wait_over(self._settings.drain_delay)
         self._server.close_listener()
         self._gateway.sessions.begin_drain(until)
         self._server.close_idle()
         self._tasks.spawn(self._tell_drained(), "drained")
         await self._wait_over(max(0.0, until - self._loop.time()) + _LAST_WORDS_S)
-        self._log.info("stopped", is_forced=self._is_forced, sessions=len(self._gateway.sessions))
-        return EXIT_FORCED if self._is_forced else EXIT_CLEAN
+        self._log.info("drained", sessions=len(self._gateway.sessions))
+        self._drained.set()
 
     async def close(self) -> None:
         """Close what is open. What still runs is broken off."""
@@ -167,14 +181,15 @@ class Process:
         self._gateway.sessions.close()
         await self._upstream.close()
         await self._tasks.close()
-        for listener in self._probed.values():
+        for listener in self._beside.values():
             await listener.close()
 
     def _on_signal(self) -> None:
-        if self._signalled.is_set():
+        if self._signalled.is_set() and not self._drained.is_set():
             self._is_forced = True
             self._over.set()
         self._signalled.set()
+        self._asked.set()
 
     async def _tell_drained(self) -> None:
         await self._gateway.drained()
@@ -187,13 +202,9 @@ class Process:
                 await self._over.wait()
 
 
-def _cannot_listen(name: str, address: Address, error: OSError) -> str:
-    # asyncio wraps the system's reason into a sentence of its own; names that do not resolve have an
-    # errno of another table.
-    reason = error.strerror or str(error)
-    if error.errno is not None and not isinstance(error, socket.gaierror):
-        reason = os.strerror(error.errno)
-    return f"--{name} {address}: {reason.lower()}; give another address, or stop what uses this one"
+def _cannot_listen(name: str, places: Sequence[Place], error: OSError) -> str:
+    reason = reason_of(error)
+    return f"--{name} {written(places)}: {reason}; give another address, or stop what uses this one"
 
 
 def _upstream_limits(settings: Settings) -> UpstreamLimits:
@@ -213,9 +224,9 @@ def _server_limits(settings: Settings) -> ServerLimits:
     )
 
 
-def _allowed(settings: Settings) -> Allowed:
-    """The allow-lists of Host and Origin; without a setting, those of the address (W12)."""
-    default = Allowed.for_bind(settings.listen.host)
+def _allowed(settings: Settings, place: Place) -> Allowed:
+    """The allow-lists of Host and Origin at a listener; without a setting, those of its address (W12)."""
+    default = Allowed.for_listener(place)
     return Allowed(
         _listed(settings.allowed_hosts, default.hosts), _listed(settings.allowed_origins, default.origins)
     )

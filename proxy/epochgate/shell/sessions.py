@@ -50,6 +50,10 @@ class Sessions:
                 counted["streams", stream.kind.value, stream.up.value] += 1
         return counted
 
+    def overview(self) -> list[dict[str, object]]:
+        """Every session as `/sessions` shows it, the one used last first; ids are hashed as in the logs."""
+        return [_shown(driver) for driver in reversed(self._known.values())]
+
     def has_room(self) -> bool:
         """Whether each session that may be opened by what is under way, and one more, will find a place."""
         coming = len(self._opening) + self._count_reopenings() + 1
@@ -108,6 +112,23 @@ class Sessions:
     def _unused(self) -> Iterator[Driver]:
         """Sessions that may make room, the one used longest ago first."""
         return (driver for driver in self._known.values() if driver.is_unused)
+
+
+def _shown(driver: Driver) -> dict[str, object]:
+    core = driver.core
+    streams = [
+        {"kind": stream.kind.value, "upstream": stream.up.value, "client": stream.client.value}
+        for stream in core.streams.values()
+    ]
+    return {
+        "session": driver.label,
+        "state": core.state.value,
+        "generation": core.current.number,
+        "is_epoch_stated": core.current.epoch.is_captured,
+        "streams": streams,
+        "open_requests": len(driver.exchanges),
+        "idle_seconds": round(driver.idle_seconds, 1),
+    }
 
 
 def _reopenings(driver: Driver) -> int:

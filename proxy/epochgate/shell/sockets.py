@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import select
 import socket
 import struct
@@ -27,6 +28,16 @@ _POLL = select.poll()  # empty between two calls: one for each connection would 
 
 # What a connect that fails raises: refused, unknown name, timeout; uvloop raises RuntimeError.
 CONNECT_ERRORS = (OSError, RuntimeError)
+
+
+def reason_of(error: OSError) -> str:
+    """The system's own words: asyncio wraps them into a sentence of its own.
+
+    Names that do not resolve have an errno of another table.
+    """
+    if error.errno is not None and not isinstance(error, socket.gaierror):
+        return os.strerror(error.errno).lower()
+    return (error.strerror or str(error)).lower()
 
 
 class Socket(Protocol):
