@@ -46,6 +46,16 @@ def test_a_server_that_offers_none_says_so_itself(status: int) -> None:
     assert http.find(exchange.headers, b"allow") == b"POST"
 
 
+def test_it_goes_up_under_its_own_headers_before_the_server_answered_anything_else() -> None:
+    """The Python SDK sends its first GET beside `notifications/initialized`; `initialize` has no version."""
+    play = opened(is_initialized=False)
+    play.client_headers = ((b"MCP-Protocol-Version", b"2025-06-18"),)
+
+    play.get()
+
+    assert http.find(play.leg("GET").headers, http.PROTOCOL_VERSION) == b"2025-06-18"
+
+
 def test_it_is_held_while_the_client_is_away_and_loses_nothing() -> None:
     play, first, leg = listening()
     say(play, leg, "a")

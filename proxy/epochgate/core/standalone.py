@@ -119,7 +119,7 @@ def _send(session: Session, stream: Stream) -> None:
     stream.leg_kind = Leg.UNBROKEN
     stream.header_epoch = None
     stream.begin_sse()
-    headers = headers_of_get(session.head_for(stream), stream.generation, None)
+    headers = headers_of_get(stream.caller, stream.generation, None)
     stream.leg = legs.send(session, stream, b"GET", stream.head, headers, None)
 
 
