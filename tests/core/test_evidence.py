@@ -15,8 +15,11 @@ from tests.core.scenes import (
     broken,
     call,
     learn_tools,
+    listening,
     open_call,
     resume,
+    say,
+    texts,
 )
 
 DESTRUCTIVE = {"name": "work", "annotations": {"destructiveHint": True}}
@@ -403,3 +406,37 @@ def test_the_last_event_again_is_dropped() -> None:
     assert play.dropped == ["duplicate"]
     assert exchange.answer["id"] == 5
     assert play.runs == 1
+
+
+PRIMING_0 = b"id: 0\ndata:\n\n"  # rmcp begins each GET with it, and counts its messages from 0 as well
+
+
+def test_the_first_message_of_a_get_is_known_again_under_the_id_of_its_priming() -> None:
+    """History that a reopened stream gives again is told apart from it (W16)."""
+    play, exchange, leg = listening()
+    play.send(leg, PRIMING_0, event(log("a"), 0), event(log("b"), 1))
+    play.cut(leg)
+    play.advance(1)
+    again = play.leg("GET")
+    play.open(again)
+
+    play.send(again, PRIMING_0, event(log("a"), 0), event(log("b"), 1))
+    say(play, again, "c")
+
+    assert texts(exchange) == ["a", "b", "c"]
+    assert play.dropped == ["duplicate", "duplicate"]
+
+
+def test_a_first_message_under_the_id_of_its_priming_is_no_reset() -> None:
+    """The GET broke before there was a message; it is resumed at its priming, and the session is alive."""
+    play, exchange, leg = listening(epoch=7)
+    play.send(leg, PRIMING_0)
+    play.cut(leg)
+    resumed = play.leg("GET")
+    assert resumed.last_event_id == b"0"
+    play.open(resumed)
+
+    play.send(resumed, event(log("a", 7), 0), event(log("b", 7), 1))
+
+    assert texts(exchange) == ["a", "b"]
+    assert play.judged == [("upstream", "resume", "epoch_match")]

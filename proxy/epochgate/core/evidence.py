@@ -91,7 +91,8 @@ def judge_passed(claim: Claim, *, is_ours: bool, is_of_other_epoch: bool) -> Rul
 def learn(stream: Stream, event: sse.Event) -> None:
     """Take the id of an event that was accepted; after a resume only one that fits (R31).
 
-    An empty one takes the cursor back, as it does for any reader of event streams.
+    An empty one takes the cursor back, as it does for any reader of event streams. Under the id of a GET's
+    priming event the first message may come as well (rmcp): by that id nothing is recognised.
     """
     if not event.id:
         if event.id is not None and stream.leg_kind is Leg.UNBROKEN:
@@ -99,7 +100,7 @@ def learn(stream: Stream, event: sse.Event) -> None:
         return
     if stream.leg_kind is not Leg.UNBROKEN and stream.ids.step(event) not in (IdStep.NEXT, IdStep.UNJUDGED):
         return
-    stream.ids.saw([event.id], event.raw)
+    stream.ids.saw([event.id], event.raw if event.data or stream.is_request else b"")
 
 
 def learn_from(stream: Stream, event: sse.Event, readings: Sequence[Reading]) -> None:
