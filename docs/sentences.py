@@ -163,7 +163,8 @@ REASONS: dict[tuple[str, str], str] = {
         "(scope session where the server says that the session is gone)",
     ("restart", "event_too_large"): "after a break: an event above `max_event_bytes`",
     ("restart", "session_gone"): "404 (other than \"method not found\"), or 400 or 410 with an error that "
-        "matches `gone_pattern`, to a request that named the session",
+        "matches `gone_pattern`, to a request that named the session; to a plain GET only 404, or if a ping "
+        "finds the session gone",
     ("restart", "session_replaced"): "an answer names another `Mcp-Session-Id`",
     ("restart", "cursor_unknown"): "a resume was answered 400",
     ("restart", "not_resumable"): "a resume was answered by 405 or by no event stream, or by 409, 429, "

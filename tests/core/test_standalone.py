@@ -6,6 +6,7 @@ import pytest
 
 from epochgate.core import http
 from epochgate.core.events import LegEnd
+from epochgate.core.policy import SessionLoss
 from tests.core.messages import event, log, notification, result
 from tests.core.playbook import Play, opened, quiet
 from tests.core.scenes import BR, drift, listening, open_call, say, texts
@@ -299,3 +300,91 @@ def test_a_leg_of_a_session_that_was_made_anew_goes_on_as_the_leg_of_that_one() 
     assert play.session.standalone.generation is play.session.current
     assert play.session.current.number == 2
     assert len(play.sent("GET")) == 2
+
+
+# What a server on the C# SDK answers to the second GET of a session.
+ONE_GET = (
+    b'{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: This server does not support multiple '
+    b'GET requests. Start a new session or use Last-Event-ID header to resume."}}'
+)
+
+
+def refused_on_reopening(status: int = 400, body: bytes = ONE_GET) -> tuple[Play, Exchange]:
+    play, exchange, leg = listening(epoch=7)
+    play.cut(leg)
+    quiet(play)
+    play.refuse(play.leg("GET"), status, body)
+    return play, exchange
+
+
+def test_a_400_to_a_get_gives_no_session_up_that_a_ping_finds_alive() -> None:
+    """It may mean the GET alone, whatever its text says (R21)."""
+    play, exchange = refused_on_reopening()
+    assert not play.has_leg("initialize")
+
+    ping = play.leg("ping")
+    play.answer(ping, result(ping.id, {}, 7))
+
+    assert play.heals == []
+    assert exchange.is_open
+    play.advance(30)
+    play.open(play.leg("GET"))
+    say(play, play.leg("GET"), "a")
+    assert texts(exchange) == ["a"]
+
+
+@pytest.mark.parametrize("what", ["gone", "another epoch", "silence"])
+def test_a_400_to_a_get_is_believed_if_a_ping_finds_no_session_alive(what: str) -> None:
+    play, exchange = refused_on_reopening()
+    ping = play.leg("ping")
+
+    match what:
+        case "gone":
+            play.refuse(ping, 404)
+        case "another epoch":
+            play.answer(ping, result(ping.id, {}, 8))
+        case _:
+            play.advance(10)
+
+    assert play.has_leg("initialize")
+    assert exchange.is_open
+
+
+def test_a_first_get_that_is_refused_is_refused_to_its_client() -> None:
+    """The server had given its one GET before; the session goes on."""
+    play = opened()
+    exchange = play.get()
+    play.refuse(play.leg("GET"), 400, ONE_GET)
+
+    ping = play.leg("ping")
+    play.answer(ping, result(ping.id, {}))
+
+    assert (exchange.status, exchange.body) == (400, ONE_GET)
+    assert not play.has_leg("initialize")
+
+
+def test_a_ping_that_a_heal_overtook_says_nothing_of_the_new_session() -> None:
+    play, exchange = refused_on_reopening()
+    ping = play.leg("ping")
+    play.call()
+    play.refuse(play.leg("tools/call"), 404)
+    play.heal()
+
+    play.refuse(ping, 404)
+
+    assert told(play, exchange) == ["a"]
+    assert len(play.heals) == 1
+
+
+def test_a_get_refused_after_its_session_was_lost_is_refused_to_its_client() -> None:
+    play = opened(session_loss=SessionLoss.SURFACE)
+    quiet(play)
+    exchange = play.get()
+    get = play.leg("GET")
+    play.call()
+    play.refuse(play.leg("tools/call"), 404)
+
+    play.refuse(get, 404, b"gone")
+
+    assert (exchange.status, exchange.body) == (404, b"gone")
+    assert not play.has_leg("initialize")

@@ -17,12 +17,14 @@ from epochgate.core import (
     jsonrpc,
     legs,
     restarting,
+    silence,
     sse,
 )
 from epochgate.core.axes import Leg, Shape
 from epochgate.core.commands import Counted, EndAnswer
 from epochgate.core.events import LegEnd, RequestHead
 from epochgate.core.generation import Generation
+from epochgate.core.inquiry import Outcome
 from epochgate.core.states import ClientHalf, ClientInput, SessionState, Up, UpInput
 from epochgate.core.stream import Kind, Stream
 from epochgate.core.timers import Timer
@@ -173,14 +175,38 @@ def refused(session: Session, stream: Stream, end: LegEnd) -> None:
         _not_opened(session, stream, None)
         return
     shape = classify.shape(session.policy, answer.status, answer.headers, answer.body)
-    is_accepted = stream.head.fingerprint in session.accepted
+    if shape is not Shape.GONE or stream.head.fingerprint not in session.accepted:
+        _not_opened(session, stream, shape)
+    elif answer.status == 404:
+        _session_gone(session, stream)
+    else:
+        _doubt(session, stream)
+
+
+def _doubt(session: Session, stream: Stream) -> None:
+    """A 400 whose text matches `gone_pattern` may mean the GET alone: servers on the C# SDK take one for the
+    life of a session, and say to start a new one. A ping tells; a live session is not given up (R21)."""
+
+    def pinged(outcome: Outcome) -> None:
+        if stream.up is not Up.SENT or stream.leg is not None:
+            return  # a heal or the session's end took it along
+        is_alive = outcome.is_accepted and outcome.message is not None
+        if is_alive and not silence.states_other_epoch(session, stream.generation, outcome):
+            _not_opened(session, stream, Shape.REFUSED)
+        else:
+            _session_gone(session, stream)
+
+    legs.ping(session, session.head_for(stream), stream.generation, pinged)
+
+
+def _session_gone(session: Session, stream: Stream) -> None:
     is_new = stream.client is ClientHalf.UNBORN
-    if shape is Shape.GONE and is_accepted and not (is_new and session.state is SessionState.LOST):
-        if is_new:  # there is a heal to wait for, and a status line is due
-            delivery.open_sse(session, stream, clientleg.sse_headers(session))
-        restarting.restart(session, stream, OUTSIDE["session_gone"], [])
+    if is_new and session.state is SessionState.LOST:
+        _not_opened(session, stream, Shape.GONE)
         return
-    _not_opened(session, stream, shape)
+    if is_new:  # there is a heal to wait for, and a status line is due
+        delivery.open_sse(session, stream, clientleg.sse_headers(session))
+    restarting.restart(session, stream, OUTSIDE["session_gone"], [])
 
 
 def _not_opened(session: Session, stream: Stream, shape: Shape | None) -> None:
