@@ -263,6 +263,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "guarantees/test_g7_loud.py::test_the_first_answer_after_a_heal_carries_the_mark_whoever_asked",
         "core/test_passing.py::test_a_large_answer_to_a_call_leaves_state_behind",
         "core/test_passing.py::test_a_standalone_leg_that_breaks_inside_is_reopened",
+        "core/test_standalone.py::test_a_400_to_a_get_gives_no_session_up_that_a_ping_finds_alive",
     ),
     "R22": (
         "core/test_silence.py::test_a_poll_that_is_announced_for_next_year_ends_at_the_limit_of_silence",

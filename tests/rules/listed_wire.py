@@ -142,5 +142,6 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_http.py::test_a_healed_sessions_cookies_stand_in_the_place_of_the_clients_of_the_same_names",
         "core/test_upward.py::test_the_cookies_of_a_heal_lead_to_the_server_that_was_healed",
         "core/test_session_told.py::test_numbers_below_the_first_are_not_history",
+        "core/test_evidence.py::test_the_first_message_of_a_get_is_known_again_under_the_id_of_its_priming",
     ),
 }
