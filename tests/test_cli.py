@@ -75,7 +75,12 @@ def test_no_command_shows_the_help_on_stderr() -> None:
 def test_config_shows_what_is_in_force() -> None:
     ran = _run("config", "--upstream", "http://h:1", "--hold", "5m", EPOCHGATE_STAMP="off")
     assert ran.returncode == 0
-    assert {"upstream: http://h:1", "hold: 300.0", "stamp: 'off'"} <= set(ran.stdout.splitlines())
+    assert {
+        "upstream: http://h:1  # --upstream",
+        "hold: 300.0  # --hold",
+        "stamp: 'off'  # EPOCHGATE_STAMP",
+        "retain: 60.0  # default",
+    } <= set(ran.stdout.splitlines())
 
 
 def test_config_writes_its_json_schema(capsys: pytest.CaptureFixture[str]) -> None:

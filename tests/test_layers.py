@@ -21,13 +21,12 @@ CORE_MAY_IMPORT = frozenset(
 CORE_MAY_INSTALL = frozenset({"msgspec"})
 
 # Each part of the package with the parts that it may import. What is not named here may import them all.
-OUTSIDE_FORM = {"units", "limits", "loading", "settings"}
+OUTSIDE_FORM = {"arguments", "units", "limits", "loading", "settings"}
 MAY_REACH = {
     "core": {"core"},
     **{part: {"core"} | OUTSIDE_FORM for part in OUTSIDE_FORM},
     "state": {"core", "state"} | OUTSIDE_FORM,
     "observe": {"core", "observe"} | OUTSIDE_FORM,
-    "arguments": {"arguments"} | OUTSIDE_FORM,
     "check": {"core", "check", "arguments"},
     "shell": {"core", "state", "observe", "shell"} | OUTSIDE_FORM,
 }

@@ -12,13 +12,9 @@ import json
 import sys
 from collections.abc import Sequence
 from enum import Enum, EnumType
-from typing import TYPE_CHECKING
 
 from epochgate import __version__
 from epochgate.arguments import Parser, UsageError
-
-if TYPE_CHECKING:
-    from epochgate.settings import Settings
 
 EXIT_OK = 0
 EXIT_FAILED = 1
@@ -87,23 +83,23 @@ def _dispatch(words: list[str]) -> int:
 
 
 def _run(words: list[str]) -> int:
-    settings = _settings("run", words)
-    if settings is None:
-        return EXIT_USAGE
+    from epochgate.loading import load
+
+    flags = read_flags("run", words)
+    settings = load(flags)
     from epochgate.shell.process import CannotStart, run
 
     try:
-        return run(settings)
+        return run(settings, lambda: load(flags))
     except CannotStart as error:
         return _complain(str(error), EXIT_FAILED)
 
 
 def _drain(words: list[str]) -> int:
-    settings = _settings("drain", ["--upstream", "http://localhost", *words])  # no drain needs it
-    if settings is None:
-        return EXIT_USAGE
     from epochgate.drain import CannotDrain, drain
+    from epochgate.loading import load
 
+    settings = load({"upstream": "http://localhost", **read_flags("drain", words)})  # no drain needs one
     try:
         drain(settings)
     except CannotDrain as error:
@@ -114,27 +110,17 @@ def _drain(words: list[str]) -> int:
 def _config(words: list[str]) -> int:
     import yaml  # type: ignore[import-untyped]  # it ships no types
 
+    from epochgate.loading import load_with_origins
     from epochgate.settings import Settings
 
     if words == ["--schema"]:
         print(json.dumps(Settings.model_json_schema(mode="serialization"), indent=2))
         return EXIT_OK
-    settings = _settings("config", words)
-    if settings is None:
-        return EXIT_USAGE
-    print(yaml.safe_dump(settings.effective(), sort_keys=False), end="")
+    settings, origins = load_with_origins(read_flags("config", words))
+    for name, value in settings.effective().items():
+        first, *others = yaml.safe_dump({name: value}).splitlines()
+        print("\n".join([f"{first}  # {origins.get(name, 'default')}", *others]))
     return EXIT_OK
-
-
-def _settings(command: str, words: list[str]) -> Settings | None:
-    """The effective settings, or None after saying what is wrong."""
-    from epochgate.loading import BadSettings, load
-
-    try:
-        return load(read_flags(command, words))
-    except BadSettings as error:
-        _complain(str(error), EXIT_USAGE)
-        return None
 
 
 def read_flags(command: str, words: list[str]) -> dict[str, str]:

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import EnvSettingsSource, SettingsError, YamlConfigSettingsSource
 
+from epochgate.arguments import UsageError
 from epochgate.settings import SECRETS, Settings
 
 _PREFIX = "EPOCHGATE_"
@@ -22,12 +23,22 @@ _NEAR = 0.8
 _MAX_SHOWN_CHARS = 60
 
 
-class BadSettings(Exception):
+class BadSettings(UsageError):
     """One line: which setting, why, and what would be right."""
 
 
 def load(flags: Mapping[str, str], environ: Mapping[str, str] | None = None) -> Settings:
     """The effective settings. `flags` are keyed by setting name. Raises `BadSettings`."""
+    return load_with_origins(flags, environ)[0]
+
+
+def load_with_origins(
+    flags: Mapping[str, str], environ: Mapping[str, str] | None = None
+) -> tuple[Settings, dict[str, str]]:
+    """The effective settings, and for each that was given where: `--hold`, `EPOCHGATE_HOLD`, or a file.
+
+    `flags` are keyed by setting name. Raises `BadSettings`.
+    """
     variables = os.environ if environ is None else environ
     _refuse_mistyped_variables(variables)
     path = flags.get("config") or variables.get(f"{_PREFIX}CONFIG")
@@ -36,11 +47,15 @@ def load(flags: Mapping[str, str], environ: Mapping[str, str] | None = None) -> 
     for name in SECRETS & {name for name, value in from_file.items() if value is not None}:
         variable = f"{_PREFIX}{name.upper()}"
         raise BadSettings(f"{path}: {name}: a secret; give it by {variable} or by the file of {name}_file")
+    origins = {name: str(path) for name in from_file}
+    origins |= {name: f"{_PREFIX}{name.upper()}" for name in from_env}
+    origins |= {name: _flag(name) for name in flags}
     for name in SECRETS - from_env.keys():
-        if file := {**from_file, **from_env, **flags}.get(f"{name}_file"):
-            from_env[name] = _read_secret(f"{name}_file", str(file))
+        if name_of_file := {**from_file, **from_env, **flags}.get(f"{name}_file"):
+            from_env[name] = _read_secret(f"{name}_file", str(name_of_file))
+            origins[name] = str(name_of_file)
     try:
-        return Settings(**{**from_file, **from_env, **flags})
+        return Settings(**{**from_file, **from_env, **flags}), origins
     except ValidationError as error:
         detail = error.errors(include_url=False)[0]
         place = _place(detail, flags, from_env, path)
@@ -115,6 +130,10 @@ def _yaml_problem(error: Exception) -> str:
     return " ".join(str(error).split())[:_MAX_SHOWN_CHARS]
 
 
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
 def _place(
     detail: ErrorDetails, flags: Mapping[str, str], from_env: Mapping[str, Any], path: str | None
 ) -> str:
@@ -124,7 +143,7 @@ def _place(
     name = str(detail["loc"][0])
     shown = repr(str(detail["input"]))[:_MAX_SHOWN_CHARS]
     if name in flags:
-        return f"--{name.replace('_', '-')} {shown}: "
+        return f"{_flag(name)} {shown}: "
     if name in from_env:
         return f"{_PREFIX}{name.upper()} {shown}: "
     return f"{name}: " if detail["type"] == "missing" else f"{path}: {name} {shown}: "

@@ -314,3 +314,12 @@ def setting_name(policy_field: str) -> str:
     if policy_field in _KEEP_BYTES:
         return policy_field
     return policy_field.removesuffix("_s").removesuffix("_bytes")
+
+
+_KEPT = ("stamp", "epoch_keys", "epoch_header", "credential_headers", "advertise_epoch")
+# A reload takes these, in the sessions that there are as well; what is known of those rests on the others.
+RELOADED = frozenset(
+    {setting_name(field.name) for field in fields(Policy) if field.name != "undo_tools"}
+    - {*_KEPT, "journal_stream", "journal_session"}
+    | {"access_log", "unknown_sessions", "drain", "drain_delay"}
+)

@@ -81,7 +81,9 @@ async def guarding(upstream: int, **settings: str) -> AsyncIterator[Proxy]:
     pipe = _Lines()
     log = make_logger(pipe, is_json=True, level="debug")
     library = LibraryLines(log)
-    process = Process(configured, Observer(Metrics(), log, configured.access_log))
+    process = Process(
+        configured, lambda: load({**given, **settings}, {}), Observer(Metrics(), log, configured.access_log)
+    )
     logging.getLogger().addHandler(library)
     try:
         async with asyncio.timeout(DEADLINE_S):

@@ -138,6 +138,8 @@ METRICS: tuple[Metric, ...] = (
     Metric("upstream_errors", _C, "Upstream exchanges that failed.", ("kind",), _each(UPSTREAM_ERRORS)),
     Metric("accept_pauses", _C, "Times that accepting paused because no file descriptor was left."),
     Metric("log_lines_dropped", _C, "Log lines lost because nobody read them."),
+    Metric("config_last_reload_successful", _G, "1 unless the last reload found settings that are wrong."),
+    Metric("config_last_reload_success_timestamp_seconds", _G, "When settings were last loaded (Unix time)."),
     Metric("build_info", _G, "Always 1.", ("version", "python"), (_BUILD,)),
 )
 # fmt: on

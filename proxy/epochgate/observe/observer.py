@@ -35,7 +35,7 @@ class Observer:
     def __init__(self, metrics: Metrics, log: Logger, access: AccessLog) -> None:
         self.metrics = metrics
         self.log = log
-        self._access = access
+        self.access = access
         self.relayed = 0  # events relayed since the last scrape: counting each read would show
         metrics.before_refresh(self._count_relayed)
 
@@ -121,7 +121,7 @@ class Observer:
         self.log.warning("accepting paused", reason="no file descriptor left")
 
     def _is_logged(self, status: int | None, verdicts: Sequence[str]) -> bool:
-        match self._access:
+        match self.access:
             case AccessLog.ALL:
                 return True
             case AccessLog.NOTABLE:

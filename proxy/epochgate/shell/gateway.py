@@ -95,6 +95,12 @@ class Gateway:
         self._is_empty.set()
         self._relay_legs = itertools.count(1)
 
+    def reconfigure(self, settings: Settings) -> None:
+        """Go by these from now on, in the sessions that there are as well; only `RELOADED` ones differ."""
+        self._settings = settings
+        self._policy = settings.policy()
+        self.sessions.reconfigure(self._policy)
+
     async def handle(self, exchange: Exchange) -> None:
         """Answer one request; returns when its answer is over or its client left."""
         began = time.perf_counter()

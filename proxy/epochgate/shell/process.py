@@ -17,7 +17,7 @@ import logging
 import os
 import resource
 import signal
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import uvloop
 
@@ -32,6 +32,7 @@ from epochgate.shell.downstream import Server, ServerLimits
 from epochgate.shell.gateway import Gateway
 from epochgate.shell.headers import Allowed
 from epochgate.shell.readiness import Readiness
+from epochgate.shell.reloading import Reloading
 from epochgate.shell.sockets import reason_of
 from epochgate.shell.spawn import Tasks
 from epochgate.shell.upstream import Origin, Upstream
@@ -48,8 +49,11 @@ class CannotStart(Exception):
     """One line: what stands in the way and what would help."""
 
 
-def run(settings: Settings) -> int:
-    """Serve until a signal ends it; returns the exit code. Raises `CannotStart`."""
+def run(settings: Settings, reload: Callable[[], Settings]) -> int:
+    """Serve until a signal ends it; returns the exit code. Raises `CannotStart`.
+
+    `reload` loads the settings once more and raises `BadSettings` as the first loading does.
+    """
     metrics = Metrics()
     pipe = LinePipe(STDERR, metrics.counter("log_lines_dropped").inc)
     log = _make_logger(settings, pipe)
@@ -60,7 +64,7 @@ def run(settings: Settings) -> int:
     gc.freeze()
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_serve(settings, Observer(metrics, log, settings.access_log)))
+            return runner.run(_serve(settings, reload, Observer(metrics, log, settings.access_log)))
     finally:
         pipe.close()
 
@@ -80,8 +84,8 @@ def _make_logger(settings: Settings, pipe: LinePipe) -> Logger:
     return make_logger(pipe, is_json, settings.log_level.value, has_colors=is_terminal)
 
 
-async def _serve(settings: Settings, observer: Observer) -> int:
-    process = Process(settings, observer)
+async def _serve(settings: Settings, reload: Callable[[], Settings], observer: Observer) -> int:
+    process = Process(settings, reload, observer)
     try:
         await process.start()
         return await process.run()
@@ -92,8 +96,10 @@ async def _serve(settings: Settings, observer: Observer) -> int:
 class Process:
     """Everything that runs, wired together."""
 
-    def __init__(self, settings: Settings, observer: Observer) -> None:
+    def __init__(self, settings: Settings, reload: Callable[[], Settings], observer: Observer) -> None:
         self._settings = settings
+        self._observer = observer
+        self._reloading = Reloading(reload, settings, self._reconfigure, observer.metrics, observer.log)
         self._log = observer.log
         self._loop = asyncio.get_running_loop()
         self._tasks = Tasks()
@@ -125,6 +131,7 @@ class Process:
         """Open every listener, then say where. Raises `CannotStart`."""
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._on_signal)
+        self._loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
         told: dict[str, str] = {}
         for name, listener in self._beside.items():
             try:
@@ -138,6 +145,7 @@ class Process:
             except OSError as error:
                 raise CannotStart(_cannot_listen("listen", (place,), error)) from None
         self._tasks.spawn(self._readiness.watch(), "readiness")
+        self._tasks.spawn(self._reloading.watch(), "settings")
         self._log.info(
             "listening",
             listen=written(served),
@@ -190,6 +198,14 @@ class Process:
             self._over.set()
         self._signalled.set()
         self._asked.set()
+
+    def _on_hangup(self) -> None:
+        self._tasks.spawn(self._reloading.reload(), "reload")
+
+    def _reconfigure(self, settings: Settings) -> None:
+        self._settings = settings
+        self._observer.access = settings.access_log
+        self._gateway.reconfigure(settings)
 
     async def _tell_drained(self) -> None:
         await self._gateway.drained()

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from epochgate.core.events import DrainBegun, Evicted
 from epochgate.core.opening import Opening
+from epochgate.core.policy import Policy
 from epochgate.shell.driver import Driver
 
 Key = tuple[bytes, bytes]
@@ -90,10 +91,17 @@ class Sessions:
         for driver in tuple(self._known.values()):
             driver.feed(DrainBegun(until))
 
+    def reconfigure(self, policy: Policy) -> None:
+        for driver in self._all():
+            driver.core.policy = policy
+
     def close(self) -> None:
         """Break off what is left."""
-        for driver in (*self._known.values(), *self._opening, *self._leaving):
+        for driver in self._all():
             driver.close()
+
+    def _all(self) -> tuple[Driver, ...]:
+        return (*self._known.values(), *self._opening, *self._leaving)
 
     def _count_reopenings(self) -> int:
         counts = {driver: _reopenings(driver) for driver in self._reopening}

@@ -1,0 +1,82 @@
+"""Settings that change while the process runs: at SIGHUP, and when the file of settings does.
+
+A ConfigMap swaps a link and signals nobody, so the file is looked at now and then. A file that is wrong
+leaves everything as it was; what can only be read at the start is named.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from hashlib import blake2s
+from pathlib import Path
+
+from epochgate.loading import BadSettings
+from epochgate.observe.logs import Logger
+from epochgate.observe.metrics import Metrics
+from epochgate.settings import RELOADED, Settings
+
+LOOK_INTERVAL_S = 10.0
+
+
+class Reloading:
+    """Loads again and hands what changed to `apply`."""
+
+    def __init__(
+        self,
+        load: Callable[[], Settings],
+        settings: Settings,
+        apply: Callable[[Settings], None],
+        metrics: Metrics,
+        log: Logger,
+        *,
+        interval_s: float = LOOK_INTERVAL_S,
+    ) -> None:
+        self._load, self._settings, self._apply = load, settings, apply
+        self._metrics, self._log = metrics, log
+        self._interval_s = interval_s
+        self._seen = _content(settings.config) if settings.config else None
+        self._tell(is_good=True)
+
+    async def watch(self) -> None:
+        """Look at the file until cancelled; without one there is nothing to see."""
+        path = self._settings.config
+        if path is None:
+            return
+        while True:
+            await asyncio.sleep(self._interval_s)
+            now = await asyncio.to_thread(_content, path)
+            if now != self._seen:
+                self._seen = now
+                await self.reload()
+
+    async def reload(self) -> None:
+        """Take what can be taken from the settings as they are now."""
+        try:
+            loaded = await asyncio.to_thread(self._load)
+        except BadSettings as error:
+            self._log.warning("settings not reloaded", reason=str(error))
+            self._tell(is_good=False)
+            return
+        changed = {
+            name for name in Settings.model_fields if getattr(loaded, name) != getattr(self._settings, name)
+        }
+        taken = {name: getattr(loaded, name) for name in changed & RELOADED}
+        self._settings = self._settings.model_copy(update=taken)
+        self._apply(self._settings)
+        self._log.info("settings reloaded", changed=sorted(taken), needs_restart=sorted(changed - RELOADED))
+        self._tell(is_good=True)
+
+    def _tell(self, *, is_good: bool) -> None:
+        self._metrics.gauge("config_last_reload_successful").set(is_good)
+        if is_good:
+            self._metrics.gauge("config_last_reload_success_timestamp_seconds").set(time.time())
+
+
+def _content(path: str) -> bytes | None:
+    """What stands for the file's bytes; None while there is none."""
+    try:
+        return blake2s(Path(path).read_bytes()).digest()
+    except OSError:
+        return None
