@@ -34,7 +34,7 @@ def _run(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     ("words", "line"),
     [
         (("run",), "upstream: not given; give --upstream http://127.0.0.1:8000"),
-        (("run", "--upstream", "nope"), "--upstream 'nope': not an http URL"),
+        (("run", "--upstream", "nope"), "--upstream 'nope': not an http or https URL"),
         (("run", "--hodl", "3"), "--hodl: no such flag; did you mean --hold?"),
         (("run", "--hol=3"), "--hol: no such flag; did you mean --hold?"),
         (("run", "loose"), "loose: no such flag; see `epochgate run --help`"),

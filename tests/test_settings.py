@@ -115,12 +115,16 @@ def test_variables_that_kubernetes_makes_for_a_service_are_left_alone() -> None:
         ({"state": "redis://x"}, "--state 'redis://x': this store is not available yet; give memory"),
         ({"state": "disk"}, "--state 'disk': not a store; give memory"),
         (
-            {"upstream": "https://mcp.example"},
-            "--upstream 'https://mcp.example': https upstreams are not available yet; give an http:// URL",
+            {"tls_key": "own.key"},
+            "tls_key: without effect; give tls_certificate as well, or leave it out",
+        ),
+        (
+            {"upstream_ca": "own.ca"},
+            "upstream_ca: without effect; give an https upstream as well, or leave it out",
         ),
         (
             {"upstream": "localhost:8000"},
-            "--upstream 'localhost:8000': not an http URL; "
+            "--upstream 'localhost:8000': not an http or https URL; "
             "give the server's URL, for example http://127.0.0.1:8000",
         ),
         ({"host": "a b"}, "--host 'a b': not a Host; give upstream, keep, or a name such as mcp.example.com"),
@@ -327,8 +331,8 @@ def test_a_token_lets_the_admin_listener_be_reached_from_outside(tmp_path: Path)
     file = tmp_path / "token"
     file.write_text("s3cret\n")
     outside = {"admin": "0.0.0.0:8809"}
-    assert _load({**outside, "admin_token_file": str(file)}).admin_secret() == "s3cret"
-    assert _load(outside, {"EPOCHGATE_ADMIN_TOKEN": "s3cret"}).admin_secret() == "s3cret"
+    assert _load({**outside, "admin_token_file": str(file)}).secret("admin_token") == "s3cret"
+    assert _load(outside, {"EPOCHGATE_ADMIN_TOKEN": "s3cret"}).secret("admin_token") == "s3cret"
     assert _load(outside, {"EPOCHGATE_ADMIN_TOKEN": "s3cret"}).effective()["admin_token"] == "**********"
 
 

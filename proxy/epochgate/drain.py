@@ -31,7 +31,7 @@ def drain(settings: Settings) -> None:
 
 
 async def _drain(settings: Settings, place: Place) -> None:
-    secret = settings.admin_secret()
+    secret = settings.secret("admin_token")
     timeout = aiohttp.ClientTimeout(total=settings.drain + _MARGIN_S, sock_connect=CONNECT_S)
     async with aiohttp.ClientSession(
         connector=aiohttp.UnixConnector(place.path) if isinstance(place, UnixPath) else None,

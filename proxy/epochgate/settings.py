@@ -1,28 +1,37 @@
 """The one settings model, behind flags, `EPOCHGATE_*` variables and the YAML file.
 
 Here are the places and the choices; `limits.py` has the numbers. What the core obeys has its default in
-`core.policy.Policy` and nowhere else. The readers of values stand in one file with the fields that they
-read: a setting is one entry, its sentence and its check.
+`core.policy.Policy` and nowhere else. `forms.py` reads what is written for a value.
 """
 
 from __future__ import annotations
 
-import re
 from dataclasses import fields
 from enum import Enum
-from ipaddress import ip_network
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, PlainSerializer, SecretStr, model_validator
+from pydantic import BeforeValidator, Field, SecretStr, model_validator
 from pydantic_core import PydanticUndefined
 from pydantic_settings import SettingsConfigDict
 
-from epochgate import units
 from epochgate.core.era import STATELESS_REVISIONS
 from epochgate.core.policy import Policy, PollWithoutEpoch, Reissue, SessionLoss, Stamps
+from epochgate.forms import (
+    HeaderName,
+    HeaderNames,
+    Host,
+    Listen,
+    Listener,
+    Networks,
+    Pattern,
+    Store,
+    Url,
+    Words,
+    WordSet,
+    read_switch,
+)
 from epochgate.limits import Limits, written
-from epochgate.units import Address, Place, read_places
+from epochgate.units import Address
 
 _DEFAULT = Policy()
 
@@ -55,110 +64,6 @@ class UnknownSessions(Enum):
     REFUSE = "refuse"
 
 
-def _read_words(value: object) -> object:
-    """A list from `a, b` or from a YAML list."""
-    if isinstance(value, str):
-        value = tuple(word.strip() for word in value.split(",") if word.strip())
-    if isinstance(value, tuple | list) and any(_SURROGATE.search(str(word)) for word in value):
-        raise ValueError("not UTF-8; give words with commas between them")
-    return value
-
-
-def _read_header_names(value: object) -> object:
-    words = _read_words(value)
-    return tuple(map(_read_header_name, words)) if isinstance(words, tuple | list) else words
-
-
-def _read_listeners(value: object) -> tuple[Place, ...]:
-    # YAML reads a bare `off` as false.
-    if value is None or value is False or value in ("off", ()):
-        return ()
-    return read_places(value)
-
-
-def _read_upstream(value: object) -> str:
-    wrong = "give the server's URL, for example http://127.0.0.1:8000"
-    try:
-        url = urlsplit(str(value))
-        has_host = bool(url.hostname) and url.port != 0
-    except ValueError:
-        raise ValueError(f"not a URL; {wrong}") from None
-    if url.scheme == "https":
-        raise ValueError("https upstreams are not available yet; give an http:// URL")
-    if url.scheme != "http" or not has_host or not _PRINTABLE.fullmatch(str(value)):
-        raise ValueError(f"not an http URL; {wrong}")
-    if url.username is not None or url.query or url.fragment:
-        raise ValueError(f"has credentials, a query or a fragment; {wrong}")
-    return str(value)
-
-
-def _read_state(value: object) -> str:
-    if value == "memory":
-        return "memory"
-    if str(value).startswith(("sqlite:", "redis:", "rediss:")):
-        raise ValueError("this store is not available yet; give memory")
-    raise ValueError("not a store; give memory")
-
-
-def _read_networks(value: object) -> object:
-    words = _read_words(value)
-    if not isinstance(words, tuple | list):
-        raise ValueError("not a list; give networks, for example 10.0.0.0/8, ::1")
-    try:
-        return tuple(str(ip_network(word)) for word in words)
-    except ValueError:
-        raise ValueError("not a list of networks; give for example 10.0.0.0/8, ::1") from None
-
-
-def _read_switch(value: object) -> object:
-    """YAML reads a bare `on` or `off` as a boolean."""
-    return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
-
-
-def _read_host(value: object) -> str:
-    if not _HOST.fullmatch(str(value)):
-        raise ValueError("not a Host; give upstream, keep, or a name such as mcp.example.com")
-    return str(value)
-
-
-def _read_header_name(value: object) -> str:
-    if not _TOKEN.fullmatch(str(value)):
-        raise ValueError("not a header name; give for example Mcp-Session-Epoch")
-    return str(value)
-
-
-def _read_pattern(value: object) -> str:
-    if _SURROGATE.search(str(value)):
-        raise ValueError("not UTF-8; give for example session")
-    try:
-        return re.compile(str(value)).pattern
-    except re.error as error:
-        raise ValueError(f"not a regular expression ({error}); give for example session") from None
-
-
-_SURROGATE = re.compile(r"[\ud800-\udfff]")  # what stands for bytes that are no UTF-8
-_PRINTABLE = re.compile(r"[!-~]+", re.ASCII)
-_HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?", re.ASCII)
-_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
-Words = Annotated[tuple[str, ...], BeforeValidator(_read_words)]
-WordSet = Annotated[
-    frozenset[str], BeforeValidator(_read_words), PlainSerializer(sorted, return_type=list[str])
-]
-Listen = Annotated[
-    tuple[Place, ...], BeforeValidator(read_places), PlainSerializer(units.written, return_type=str)
-]
-Listener = Annotated[
-    tuple[Place, ...], BeforeValidator(_read_listeners), PlainSerializer(units.written, return_type=str)
-]
-Networks = Annotated[tuple[str, ...], BeforeValidator(_read_networks)]
-Url = Annotated[str, BeforeValidator(_read_upstream)]
-Store = Annotated[str, BeforeValidator(_read_state)]
-Host = Annotated[str, BeforeValidator(_read_host)]
-HeaderName = Annotated[str, BeforeValidator(_read_header_name)]
-HeaderNames = Annotated[tuple[str, ...], BeforeValidator(_read_header_names)]
-Pattern = Annotated[str, BeforeValidator(_read_pattern)]
-
-
 def _choice(default: Any, description: str) -> Any:
     return Field(default=default, description=description)
 
@@ -184,6 +89,25 @@ class Settings(Limits):
         None, "file with the token that callers of admin must show, so that it may be reached from outside"
     )
     admin_token: SecretStr | None = _choice(None, "that token itself; a variable only")
+    tls_certificate: str | None = _choice(
+        None, "PEM file that listen shows, with its chain: clients use https"
+    )
+    tls_key: str | None = _choice(None, "PEM file of its key, if it is not in the same file")
+    tls_key_passphrase: SecretStr | None = _choice(None, "of an encrypted key; a variable only")
+    tls_key_passphrase_file: str | None = _choice(None, "file with the passphrase of an encrypted key")
+    tls_client_ca: str | None = _choice(
+        None, "PEM file of the authorities of which clients must show a certificate"
+    )
+    upstream_ca: str | None = _choice(
+        None, "PEM file of the authorities believed for an https server; none given: the system's"
+    )
+    upstream_server_name: str | None = _choice(None, "name expected on its certificate, if not the URL's")
+    upstream_certificate: str | None = _choice(
+        None, "PEM file of the certificate shown to it, with its chain"
+    )
+    upstream_key: str | None = _choice(None, "PEM file of its key, if it is not in the same file")
+    upstream_key_passphrase: SecretStr | None = _choice(None, "of an encrypted key; a variable only")
+    upstream_key_passphrase_file: str | None = _choice(None, "file with the passphrase of an encrypted key")
     config: str | None = _choice(None, "YAML file with settings; variables and flags win over it")
     state: Store = _choice("memory", "where sessions are kept: memory")
 
@@ -231,7 +155,7 @@ class Settings(Limits):
         "polls of a server without epochs: accept (announced by a last retry:), primed (also by that of the "
         "first event), restart",
     )
-    stamp: Annotated[Stamps, BeforeValidator(_read_switch)] = _choice(
+    stamp: Annotated[Stamps, BeforeValidator(read_switch)] = _choice(
         _DEFAULT.stamp, "own ids upstream; ints_31 for servers with 32-bit ids; off: no re-issue"
     )
     advertise_epoch: bool = _choice(_DEFAULT.advertise_epoch, "state the generation to clients that check it")
@@ -242,7 +166,7 @@ class Settings(Limits):
     gone_pattern: Pattern = _choice(_DEFAULT.gone_pattern, "what the error message of a lost session matches")
 
     # logs
-    access_log: Annotated[AccessLog, BeforeValidator(_read_switch)] = _choice(
+    access_log: Annotated[AccessLog, BeforeValidator(read_switch)] = _choice(
         AccessLog.NOTABLE, "exchanges with a line: all, notable (not 2xx, judged, healed, sent again), off"
     )
     log_format: LogFormat = _choice(LogFormat.AUTO, "auto is console on a terminal and json elsewhere")
@@ -259,9 +183,30 @@ class Settings(Limits):
             )
         return self
 
-    def admin_secret(self) -> str:
-        """The token that callers of the admin listener must show; empty if none."""
-        return "" if self.admin_token is None else self.admin_token.get_secret_value()
+    @model_validator(mode="after")
+    def _keep_tls_whole(self) -> Settings:
+        """What would be without effect is a mistake: somebody expects it to protect something."""
+        own = {"tls_key": self.tls_key, "tls_client_ca": self.tls_client_ca}
+        shown = {"upstream_key": self.upstream_key}
+        https = {
+            "upstream_ca": self.upstream_ca,
+            "upstream_server_name": self.upstream_server_name,
+            "upstream_certificate": self.upstream_certificate,
+        }
+        for needed, is_there, given in (
+            ("tls_certificate", self.tls_certificate is not None, own),
+            ("upstream_certificate", self.upstream_certificate is not None, shown),
+            ("an https upstream", self.upstream.startswith("https:"), https),
+        ):
+            idle = [name for name, value in given.items() if value is not None]
+            if idle and not is_there:
+                raise ValueError(f"{idle[0]}: without effect; give {needed} as well, or leave it out")
+        return self
+
+    def secret(self, name: str) -> str:
+        """A setting of `SECRETS`; empty if none is given."""
+        value: SecretStr | None = getattr(self, name)
+        return "" if value is None else value.get_secret_value()
 
     def effective(self) -> dict[str, Any]:
         """Every setting as the YAML file would hold it, the places and choices before the limits."""
@@ -283,7 +228,7 @@ class Settings(Limits):
 
 
 # Given by a variable or by the file that `NAME_file` names, never on a command line that others can read.
-SECRETS = frozenset(("admin_token",))
+SECRETS = frozenset(("admin_token", "tls_key_passphrase", "upstream_key_passphrase"))
 _KEEP_BYTES = ("max_event_bytes", "max_reissue_bytes")
 
 

@@ -16,6 +16,7 @@ from structlog.testing import CapturedCall, CapturingLogger
 from epochgate.observe.metrics import Metrics
 from epochgate.shell.admin import AdminListener, administration, probes
 from epochgate.shell.readiness import Readiness, Ready
+from epochgate.shell.upstream import Origin, Upstream
 from epochgate.units import Address, UnixPath
 
 DEADLINE_S = 10.0
@@ -50,7 +51,8 @@ async def _readiness(port: int, grace_s: float) -> AsyncIterator[tuple[Readiness
     log = structlog.wrap_logger(
         capturing, processors=[], wrapper_class=structlog.make_filtering_bound_logger("info")
     )
-    readiness = Readiness("127.0.0.1", port, 1.0, grace_s, log)
+    upstream = Upstream(Origin.from_url(f"http://127.0.0.1:{port}"))
+    readiness = Readiness("server", upstream.probe, grace_s, log)
     watching = asyncio.create_task(readiness.watch())
     try:
         yield readiness, capturing.calls
@@ -58,6 +60,7 @@ async def _readiness(port: int, grace_s: float) -> AsyncIterator[tuple[Readiness
         watching.cancel()
         with suppress(asyncio.CancelledError):
             await watching
+        await upstream.close()
 
 
 @asynccontextmanager
@@ -83,7 +86,10 @@ async def _get(address: Address, path: str, *headers: str, host: str = "localhos
 
 
 def _unprobed() -> Readiness:
-    return Readiness("127.0.0.1", 1, 1.0, 60, structlog.get_logger())
+    async def probe() -> None:
+        raise AssertionError
+
+    return Readiness("server", probe, 60, structlog.get_logger())
 
 
 async def test_liveness_and_startup_do_not_depend_on_the_server() -> None:

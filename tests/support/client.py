@@ -9,6 +9,7 @@ import asyncio
 import json
 import re
 import socket
+import ssl
 import struct
 from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
@@ -195,13 +196,14 @@ class Client:
         self.headers = list(headers)
         self.session: str | None = None
         self.has_small_window = False
-        self._writers: list[asyncio.StreamWriter] = []
+        self.tls: ssl.SSLContext | None = None
+        self.writers: list[asyncio.StreamWriter] = []
 
     async def __aenter__(self) -> Client:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        for writer in self._writers:
+        for writer in self.writers:
             writer.transport.abort()
             with suppress(ConnectionError):
                 await writer.wait_closed()
@@ -272,8 +274,10 @@ class Client:
         except OSError:
             sock.close()
             raise
-        reader, writer = await asyncio.open_connection(sock=sock)
-        self._writers.append(writer)
+        reader, writer = await asyncio.open_connection(
+            sock=sock, ssl=self.tls, server_hostname=None if self.tls is None else "127.0.0.1"
+        )
+        self.writers.append(writer)
         return reader, writer
 
 

@@ -71,12 +71,13 @@ class Proxy:
 
 
 @asynccontextmanager
-async def guarding(upstream: int, **settings: str) -> AsyncIterator[Proxy]:
-    """A proxy in front of the port `upstream`; settings as flags have them, `_` for `-`.
+async def guarding(upstream: int | str, **settings: str) -> AsyncIterator[Proxy]:
+    """A proxy in front of `upstream`, a port or a URL; settings as flags have them, `_` for `-`.
 
     Fails if anything was logged as an error or fell out of a callback.
     """
-    given = {"upstream": f"http://127.0.0.1:{upstream}", "listen": FREE, "admin": FREE, "log_level": "debug"}
+    url = upstream if isinstance(upstream, str) else f"http://127.0.0.1:{upstream}"
+    given = {"upstream": url, "listen": FREE, "admin": FREE, "log_level": "debug"}
     configured = load({**given, **settings}, {})
     pipe = _Lines()
     log = make_logger(pipe, is_json=True, level="debug")

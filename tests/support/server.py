@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import ssl
 import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -95,6 +96,7 @@ class McpServer:
         self.on_request: Callable[[Peer], Awaitable[None]] | None = None  # plays everything
         self.delay_initialize: asyncio.Event | None = None  # `initialize` is answered when it is set
         self.make_id: Callable[[], str] = lambda: uuid.uuid4().hex
+        self.tls: ssl.SSLContext | None = None
         self.port = 0
         self._numbers = itertools.count(1)
         self._server: asyncio.Server | None = None
@@ -104,7 +106,7 @@ class McpServer:
 
     async def start(self) -> None:
         """Listen, on the port of before if there was one."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port)
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self.tls)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:

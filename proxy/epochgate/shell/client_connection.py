@@ -43,6 +43,7 @@ class Connection(web.RequestHandler):
         "allowed",
         "body",
         "peer",
+        "scheme",
     )
 
     def __init__(
@@ -62,6 +63,7 @@ class Connection(web.RequestHandler):
         self._look: asyncio.TimerHandle | None = None
         self.body: StreamReader | None = None  # of the request that is being read
         self.peer = ""
+        self.scheme = b"http"
 
     @property
     def is_closing_soon(self) -> bool:
@@ -106,6 +108,7 @@ class Connection(web.RequestHandler):
             body=b"",
             has_body=False,
             peer=self.peer,
+            scheme=self.scheme,
             version=(1, 1),
             is_keep_alive=False,
         )
@@ -128,6 +131,8 @@ class Connection(web.RequestHandler):
         cast(asyncio.Transport, transport).set_write_buffer_limits(self._write_bytes, self._write_bytes // 2)
         name = transport.get_extra_info("peername")
         self.peer = name[0] if isinstance(name, tuple) else ""
+        if transport.get_extra_info("ssl_object") is not None:
+            self.scheme = b"https"
         self._server.opened(self)
 
     def data_received(self, data: bytes) -> None:
@@ -138,7 +143,8 @@ class Connection(web.RequestHandler):
                 self.body.set_exception(BadBody())
 
     def eof_received(self) -> bool:  # type: ignore[override]  # aiohttp declares None, asyncio a truth value
-        if self.is_idle or (self.body is not None and not self.body.is_eof()):
+        # TLS knows no end of one direction alone.
+        if self.is_idle or self.scheme == b"https" or (self.body is not None and not self.body.is_eof()):
             return False
         self._is_half_closed = True
         if self._exchange is not None:

@@ -24,6 +24,7 @@ from epochgate.shell.client_connection import BadBody, Connection
 from epochgate.shell.exchange import Exchange
 from epochgate.shell.headers import Allowed, find_refusal
 from epochgate.shell.listener import Listener, bind
+from epochgate.shell.tls import Tls
 from epochgate.units import Place
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -67,6 +68,7 @@ class Server(web.Server):
         *,
         on_accept_paused: Callable[[], None] = lambda: None,
         on_refused: Callable[[int], None] = lambda status: None,
+        on_handshake_failed: Callable[[OSError], None] = lambda error: None,
     ) -> None:
         self.limits = limits or ServerLimits()
         serve = cast("Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]", self._serve)
@@ -74,6 +76,7 @@ class Server(web.Server):
         self._handler = handler
         self._on_accept_paused = on_accept_paused
         self.on_refused = on_refused
+        self._on_handshake_failed = on_handshake_failed
         self._numbers = count(1)
         self._listeners: list[Listener] = []
         self.live: set[Connection] = set()
@@ -102,13 +105,16 @@ class Server(web.Server):
 
     # listening
 
-    async def listen(self, place: Place, allowed: Allowed | None = None) -> tuple[Place, ...]:
+    async def listen(
+        self, place: Place, allowed: Allowed | None = None, tls: Tls | None = None
+    ) -> tuple[Place, ...]:
         """Listen on every address of a host or on a path; port 0 takes a free one. Raises OSError.
 
         `allowed` are the names and Origins served there. Returns where it listens.
         """
         factory = partial(self._connect, allowed or Allowed())
-        listener = Listener(await bind(place), factory, self._on_accept_paused)
+        sockets = await bind(place)
+        listener = Listener(sockets, factory, self._on_accept_paused, tls, self._on_handshake_failed)
         self._listeners.append(listener)
         return listener.places
 
@@ -191,6 +197,7 @@ class Server(web.Server):
             body=body,
             has_body=find(raw, b"content-length") is not None or find(raw, b"transfer-encoding") is not None,
             peer=connection.peer,
+            scheme=connection.scheme,
             version=(request.version.major, request.version.minor),
             is_keep_alive=request.keep_alive,
         )

@@ -48,9 +48,9 @@ class Exchange:
     """What the client sent, and the ways to answer it.
 
     `raw_headers` are as they came; `target` is the request target byte for byte; `peer` the client's
-    address without port ("" unless TCP). `has_body` tells an empty body from none. `probe` is a
-    comment that may be written between two writes of an open answer, to learn whether a client that
-    ended its own direction still reads; None counts such a client as gone.
+    address without port ("" unless TCP), `scheme` http or https. `has_body` tells an empty body from none.
+    `probe` is a comment that may be written between two writes of an open answer, to learn whether a client
+    that ended its own direction still reads; None counts such a client as gone.
     """
 
     id: int
@@ -62,6 +62,7 @@ class Exchange:
     body: bytes
     has_body: bool
     peer: str
+    scheme: bytes
     version: tuple[int, int]
     is_keep_alive: bool
     status: int | None = field(default=None, init=False)

@@ -34,11 +34,13 @@ class Heads:
 
         `is_held`: for long, so that it is worth the time to hold what it has in common only once.
         """
-        return self._found(headers, exchange.target, exchange.peer, _said_host(exchange), is_held)
+        return self._found(
+            headers, exchange.target, exchange.peer, _said_host(exchange), exchange.scheme, is_held
+        )
 
     def forwarded(self, exchange: Exchange, headers: Headers) -> Headers:
         """The headers that go up, for a request that is not guarded."""
-        return self._forwarding.apply(headers, exchange.peer, _said_host(exchange))
+        return self._forwarding.apply(headers, exchange.peer, _said_host(exchange), exchange.scheme)
 
     def host(self, exchange: Exchange) -> bytes | None:
         """The `Host` that the server is told; None for its own."""
@@ -50,8 +52,10 @@ class Heads:
             case name:
                 return name.encode()
 
-    def _make(self, headers: Headers, target: bytes, peer: str, host: bytes, is_held: bool) -> RequestHead:
-        forwarded = self._forwarding.apply(headers, peer, host)
+    def _make(
+        self, headers: Headers, target: bytes, peer: str, host: bytes, scheme: bytes, is_held: bool
+    ) -> RequestHead:
+        forwarded = self._forwarding.apply(headers, peer, host, scheme)
         if is_held:
             forwarded = self._shared(forwarded)
         return RequestHead(target, forwarded, fingerprint(headers, target, self._credentials))

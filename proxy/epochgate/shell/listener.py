@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from epochgate.shell.spawn import Tasks
+from epochgate.shell.tls import HANDSHAKE_S, SHUTDOWN_S, Tls
 from epochgate.units import Address, Place, UnixPath
 
 BACKLOG = 1024
@@ -30,10 +31,14 @@ class Listener:
         sockets: list[socket.socket],
         factory: Callable[[], asyncio.BaseProtocol],
         on_paused: Callable[[], None],
+        tls: Tls | None = None,
+        on_handshake_failed: Callable[[OSError], None] = lambda error: None,
     ) -> None:
         self._sockets = sockets
         self._factory = factory
         self._on_paused = on_paused
+        self._tls = tls
+        self._on_handshake_failed = on_handshake_failed
         self._loop = asyncio.get_running_loop()
         self._tasks = Tasks()
         self._retry: asyncio.TimerHandle | None = None
@@ -84,7 +89,19 @@ class Listener:
         self._on_paused()
 
     async def _serve(self, connection: socket.socket) -> None:
-        await self._loop.connect_accepted_socket(self._factory, connection)
+        if self._tls is None:
+            await self._loop.connect_accepted_socket(self._factory, connection)
+            return
+        try:
+            await self._loop.connect_accepted_socket(
+                self._factory,
+                connection,
+                ssl=self._tls.context,
+                ssl_handshake_timeout=HANDSHAKE_S,
+                ssl_shutdown_timeout=SHUTDOWN_S,
+            )
+        except OSError as error:
+            self._on_handshake_failed(error)
 
 
 async def bind(place: Place) -> list[socket.socket]:

@@ -35,6 +35,14 @@ from epochgate.shell.readiness import Readiness
 from epochgate.shell.reloading import Reloading
 from epochgate.shell.sockets import reason_of
 from epochgate.shell.spawn import Tasks
+from epochgate.shell.tls import (
+    BadTls,
+    Tls,
+    TlsFiles,
+    client_context,
+    reason_of_handshake,
+    server_context,
+)
 from epochgate.shell.upstream import Origin, Upstream
 from epochgate.units import Place, written
 
@@ -109,22 +117,33 @@ class Process:
         self._over = asyncio.Event()
         self._is_forced = False
         origin = Origin.from_url(settings.upstream)
-        self._upstream = Upstream(origin, _upstream_limits(settings), self._loop)
+        self._tls = _listener_tls(settings, self._log)
+        self._upstream_tls = _upstream_tls(settings, self._log)
+        self._upstream = Upstream(
+            origin,
+            _upstream_limits(settings),
+            self._loop,
+            self._upstream_tls,
+            settings.upstream_server_name,
+        )
         self._gateway = Gateway(settings, self._upstream, observer, self._loop)
         self._server = Server(
             self._gateway.handle,
             _server_limits(settings),
             on_accept_paused=observer.accept_paused,
             on_refused=observer.request_refused,
+            on_handshake_failed=lambda error: self._log.info(
+                "TLS handshake failed", reason=reason_of_handshake(error)
+            ),
         )
         self._readiness = Readiness(
-            origin.host, origin.port, settings.connect, settings.ready_grace, observer.log
+            origin.authority.decode(), self._upstream.probe, settings.ready_grace, observer.log
         )
         probed = probes(observer.metrics, self._readiness)
         administered = [*probed, *administration(self._gateway.sessions.overview, self._drain_on_demand)]
         self._beside = {
             "health": AdminListener(settings.health, probed),
-            "admin": AdminListener(settings.admin, administered, settings.admin_secret()),
+            "admin": AdminListener(settings.admin, administered, settings.secret("admin_token")),
         }
 
     async def start(self) -> None:
@@ -141,11 +160,13 @@ class Process:
         served: list[Place] = []
         for place in self._settings.listen:
             try:
-                served += await self._server.listen(place, _allowed(self._settings, place))
+                served += await self._server.listen(place, _allowed(self._settings, place), self._tls)
             except OSError as error:
                 raise CannotStart(_cannot_listen("listen", (place,), error)) from None
         self._tasks.spawn(self._readiness.watch(), "readiness")
         self._tasks.spawn(self._reloading.watch(), "settings")
+        for tls in self._certified():
+            self._tasks.spawn(tls.watch(), "certificates")
         self._log.info(
             "listening",
             listen=written(served),
@@ -161,6 +182,15 @@ class Process:
         await self._signalled.wait()
         self._log.info("stopped", is_forced=self._is_forced, sessions=len(self._gateway.sessions))
         return EXIT_FORCED if self._is_forced else EXIT_CLEAN
+
+    async def reload(self) -> None:
+        """Read the settings and the certificates again."""
+        await self._reloading.reload()
+        for tls in self._certified():
+            await tls.renew()
+
+    def _certified(self) -> list[Tls]:
+        return [tls for tls in (self._tls, self._upstream_tls) if tls is not None]
 
     async def _drain_on_demand(self) -> None:
         """Return when the drain is over that this, or something before it, began."""
@@ -200,7 +230,7 @@ class Process:
         self._asked.set()
 
     def _on_hangup(self) -> None:
-        self._tasks.spawn(self._reloading.reload(), "reload")
+        self._tasks.spawn(self.reload(), "reload")
 
     def _reconfigure(self, settings: Settings) -> None:
         self._settings = settings
@@ -227,6 +257,30 @@ def _upstream_limits(settings: Settings) -> UpstreamLimits:
     return UpstreamLimits(
         connect_s=settings.connect, header_bytes=settings.max_header, max_headers=settings.max_headers
     )
+
+
+def _listener_tls(settings: Settings, log: Logger) -> Tls | None:
+    if settings.tls_certificate is None:
+        return None
+    passphrase = settings.secret("tls_key_passphrase")
+    files = TlsFiles(settings.tls_certificate, settings.tls_key, passphrase, settings.tls_client_ca)
+    try:
+        return Tls(server_context, files, log)
+    except BadTls as error:
+        raise CannotStart(f"tls_certificate: {error}") from None
+
+
+def _upstream_tls(settings: Settings, log: Logger) -> Tls | None:
+    if not settings.upstream.startswith("https:"):
+        return None
+    passphrase = settings.secret("upstream_key_passphrase")
+    own = settings.upstream_certificate
+    try:
+        return Tls(
+            client_context, TlsFiles(own, settings.upstream_key, passphrase, settings.upstream_ca), log
+        )
+    except BadTls as error:
+        raise CannotStart(f"upstream: {error}") from None
 
 
 def _server_limits(settings: Settings) -> ServerLimits:

@@ -1,7 +1,6 @@
 """Settings that change while the process runs: at SIGHUP, and when the file of settings does.
 
-A ConfigMap swaps a link and signals nobody, so the file is looked at now and then. A file that is wrong
-leaves everything as it was; what can only be read at the start is named.
+A file that is wrong leaves everything as it was; what can only be read at the start is named.
 """
 
 from __future__ import annotations
@@ -9,15 +8,12 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
-from hashlib import blake2s
-from pathlib import Path
 
 from epochgate.loading import BadSettings
 from epochgate.observe.logs import Logger
 from epochgate.observe.metrics import Metrics
 from epochgate.settings import RELOADED, Settings
-
-LOOK_INTERVAL_S = 10.0
+from epochgate.shell.following import LOOK_INTERVAL_S, Followed
 
 
 class Reloading:
@@ -35,21 +31,12 @@ class Reloading:
     ) -> None:
         self._load, self._settings, self._apply = load, settings, apply
         self._metrics, self._log = metrics, log
-        self._interval_s = interval_s
-        self._seen = _content(settings.config) if settings.config else None
+        self._followed = Followed((settings.config,), interval_s)
         self._tell(is_good=True)
 
     async def watch(self) -> None:
-        """Look at the file until cancelled; without one there is nothing to see."""
-        path = self._settings.config
-        if path is None:
-            return
-        while True:
-            await asyncio.sleep(self._interval_s)
-            now = await asyncio.to_thread(_content, path)
-            if now != self._seen:
-                self._seen = now
-                await self.reload()
+        """Follow the file until cancelled; without one there is nothing to see."""
+        await self._followed.follow(self.reload)
 
     async def reload(self) -> None:
         """Take what can be taken from the settings as they are now."""
@@ -72,11 +59,3 @@ class Reloading:
         self._metrics.gauge("config_last_reload_successful").set(is_good)
         if is_good:
             self._metrics.gauge("config_last_reload_success_timestamp_seconds").set(time.time())
-
-
-def _content(path: str) -> bytes | None:
-    """What stands for the file's bytes; None while there is none."""
-    try:
-        return blake2s(Path(path).read_bytes()).digest()
-    except OSError:
-        return None

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
-import ssl
 from collections import deque
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import urlsplit
 
 from aiohappyeyeballs import start_connection
@@ -23,6 +23,7 @@ from epochgate.shell.leg import Leg, LegSink
 from epochgate.shell.locations import Home
 from epochgate.shell.sockets import CONNECT_ERRORS
 from epochgate.shell.spawn import Tasks
+from epochgate.shell.tls import SHUTDOWN_S, Tls
 
 DEFAULT_PORTS = {"http": 80, "https": 443}
 # A second address is tried beside the first one after this (RFC 8305).
@@ -76,13 +77,16 @@ class Upstream:
         origin: Origin,
         limits: UpstreamLimits | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
-        tls: ssl.SSLContext | None = None,
+        tls: Tls | None = None,
+        server_name: str | None = None,
     ) -> None:
+        """`tls` makes connections https; `server_name` is the certificate's name, if it is not the host."""
         self.origin = origin
         self._home = origin.home()
         self.limits = limits or UpstreamLimits()
         self._loop = loop or asyncio.get_running_loop()
         self._tls = tls
+        self._server_name = server_name or origin.host
         self._tasks = Tasks()
         self._open: set[LegConnection] = set()
         self._idle: deque[LegConnection] = deque()  # longest idle first
@@ -143,10 +147,25 @@ class Upstream:
         _, connection = await self._loop.create_connection(
             lambda: LegConnection(self, self.limits, self._loop),
             sock=sock,
-            ssl=self._tls,
-            server_hostname=self.origin.host if self._tls is not None else None,
+            **self._tls_options(),
         )
         return connection
+
+    def _tls_options(self) -> dict[str, Any]:
+        if self._tls is None:
+            return {}
+        return {
+            "ssl": self._tls.context,
+            "server_hostname": self._server_name,
+            "ssl_handshake_timeout": self.limits.connect_s,
+            "ssl_shutdown_timeout": SHUTDOWN_S,
+        }
+
+    async def probe(self) -> None:
+        """Connect, with the handshake of TLS where it is used, and close. Raises one of `CONNECT_ERRORS`."""
+        async with asyncio.timeout(self.limits.connect_s):
+            connection = await self._connect()
+        connection.abandon()
 
     async def _resolve(self) -> list[AddrInfoType]:
         host, port = self.origin.host, self.origin.port

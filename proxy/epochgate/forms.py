@@ -1,0 +1,115 @@
+"""How values are written in flags, variables and files: readers, and the types of fields that use them.
+
+Each reader raises ValueError with a text that says what would be right.
+"""
+
+from __future__ import annotations
+
+import re
+from ipaddress import ip_network
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import BeforeValidator, PlainSerializer
+
+from epochgate.units import Place, read_places, written
+
+
+def _read_words(value: object) -> object:
+    """A list from `a, b` or from a YAML list."""
+    if isinstance(value, str):
+        value = tuple(word.strip() for word in value.split(",") if word.strip())
+    if isinstance(value, tuple | list) and any(_SURROGATE.search(str(word)) for word in value):
+        raise ValueError("not UTF-8; give words with commas between them")
+    return value
+
+
+def _read_header_names(value: object) -> object:
+    words = _read_words(value)
+    return tuple(map(_read_header_name, words)) if isinstance(words, tuple | list) else words
+
+
+def _read_listeners(value: object) -> tuple[Place, ...]:
+    # YAML reads a bare `off` as false.
+    if value is None or value is False or value in ("off", ()):
+        return ()
+    return read_places(value)
+
+
+def _read_upstream(value: object) -> str:
+    wrong = "give the server's URL, for example http://127.0.0.1:8000"
+    try:
+        url = urlsplit(str(value))
+        has_host = bool(url.hostname) and url.port != 0
+    except ValueError:
+        raise ValueError(f"not a URL; {wrong}") from None
+    if url.scheme not in ("http", "https") or not has_host or not _PRINTABLE.fullmatch(str(value)):
+        raise ValueError(f"not an http or https URL; {wrong}")
+    if url.username is not None or url.query or url.fragment:
+        raise ValueError(f"has credentials, a query or a fragment; {wrong}")
+    return str(value)
+
+
+def _read_state(value: object) -> str:
+    if value == "memory":
+        return "memory"
+    if str(value).startswith(("sqlite:", "redis:", "rediss:")):
+        raise ValueError("this store is not available yet; give memory")
+    raise ValueError("not a store; give memory")
+
+
+def _read_networks(value: object) -> object:
+    words = _read_words(value)
+    if not isinstance(words, tuple | list):
+        raise ValueError("not a list; give networks, for example 10.0.0.0/8, ::1")
+    try:
+        return tuple(str(ip_network(word)) for word in words)
+    except ValueError:
+        raise ValueError("not a list of networks; give for example 10.0.0.0/8, ::1") from None
+
+
+def read_switch(value: object) -> object:
+    """YAML reads a bare `on` or `off` as a boolean."""
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else value
+
+
+def _read_host(value: object) -> str:
+    if not _HOST.fullmatch(str(value)):
+        raise ValueError("not a Host; give upstream, keep, or a name such as mcp.example.com")
+    return str(value)
+
+
+def _read_header_name(value: object) -> str:
+    if not _TOKEN.fullmatch(str(value)):
+        raise ValueError("not a header name; give for example Mcp-Session-Epoch")
+    return str(value)
+
+
+def _read_pattern(value: object) -> str:
+    if _SURROGATE.search(str(value)):
+        raise ValueError("not UTF-8; give for example session")
+    try:
+        return re.compile(str(value)).pattern
+    except re.error as error:
+        raise ValueError(f"not a regular expression ({error}); give for example session") from None
+
+
+_SURROGATE = re.compile(r"[\ud800-\udfff]")  # what stands for bytes that are no UTF-8
+_PRINTABLE = re.compile(r"[!-~]+", re.ASCII)
+_HOST = re.compile(r"[A-Za-z0-9._-]+(:\d{1,5})?|\[[0-9A-Fa-f:.]+\](:\d{1,5})?", re.ASCII)
+_TOKEN = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
+Words = Annotated[tuple[str, ...], BeforeValidator(_read_words)]
+WordSet = Annotated[
+    frozenset[str], BeforeValidator(_read_words), PlainSerializer(sorted, return_type=list[str])
+]
+Listen = Annotated[tuple[Place, ...], BeforeValidator(read_places), PlainSerializer(written, return_type=str)]
+Listener = Annotated[
+    tuple[Place, ...], BeforeValidator(_read_listeners), PlainSerializer(written, return_type=str)
+]
+Networks = Annotated[tuple[str, ...], BeforeValidator(_read_networks)]
+Url = Annotated[str, BeforeValidator(_read_upstream)]
+Store = Annotated[str, BeforeValidator(_read_state)]
+Host = Annotated[str, BeforeValidator(_read_host)]
+HeaderName = Annotated[str, BeforeValidator(_read_header_name)]
+HeaderNames = Annotated[tuple[str, ...], BeforeValidator(_read_header_names)]
+Pattern = Annotated[str, BeforeValidator(_read_pattern)]

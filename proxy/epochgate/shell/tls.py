@@ -1,0 +1,128 @@
+"""TLS of both legs: contexts made of PEM files, and made anew when those change.
+
+A handshake takes the context that is current when it begins; connections that are there keep theirs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from epochgate.observe.logs import Logger
+from epochgate.shell.following import LOOK_INTERVAL_S, Followed
+from epochgate.shell.sockets import reason_of
+
+ALPN = ["http/1.1"]
+HANDSHAKE_S = 10.0
+SHUTDOWN_S = 1.0  # for the peer's last word; nobody waits for it
+
+
+class BadTls(Exception):
+    """One line: which file, what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """PEM files, each with the setting that names it in front: our certificate with its chain, its key, and
+    the authorities that are believed."""
+
+    certificate: str | None = None
+    key: str | None = None
+    passphrase: str = ""
+    authorities: str | None = None
+
+
+class Tls:
+    """The current context of one leg."""
+
+    def __init__(
+        self,
+        make: Callable[[TlsFiles], ssl.SSLContext],
+        files: TlsFiles,
+        log: Logger,
+        interval_s: float = LOOK_INTERVAL_S,
+    ) -> None:
+        """Raises `BadTls`."""
+        self._make, self._files, self._log = make, files, log
+        self._followed = Followed((files.certificate, files.key, files.authorities), interval_s)
+        self.context = make(files)
+
+    async def watch(self) -> None:
+        """Follow the files until cancelled. One that is wrong or half written changes nothing."""
+        await self._followed.follow(self.renew)
+
+    async def renew(self) -> None:
+        """Read the files now."""
+        try:
+            self.context = await asyncio.to_thread(self._make, self._files)
+        except BadTls as error:
+            self._log.warning("certificates not reloaded", reason=str(error))
+        else:
+            self._log.info("certificates reloaded", files=[self._files.certificate, self._files.authorities])
+
+
+def server_context(files: TlsFiles) -> ssl.SSLContext:
+    """For a listener; with authorities, clients must show a certificate of theirs. Raises `BadTls`."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _show(context, files)
+    if files.authorities is not None:
+        context.verify_mode = ssl.CERT_REQUIRED
+        _believe(context, files.authorities)
+    context.set_alpn_protocols(ALPN)
+    return context
+
+
+def client_context(files: TlsFiles) -> ssl.SSLContext:
+    """For the upstream; without authorities those of the system are believed. Raises `BadTls`."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    if files.authorities is None:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    else:
+        _believe(context, files.authorities)
+    if files.certificate is not None:
+        _show(context, files)
+    context.set_alpn_protocols(ALPN)
+    return context
+
+
+def _show(context: ssl.SSLContext, files: TlsFiles) -> None:
+    assert files.certificate is not None
+    is_encrypted = False
+
+    def passphrase() -> str:
+        nonlocal is_encrypted
+        is_encrypted = True
+        return files.passphrase
+
+    named = files.certificate if files.key is None else f"{files.certificate}, {files.key}"
+    try:
+        # With a callback, as OpenSSL would ask for the passphrase on the terminal otherwise.
+        context.load_cert_chain(files.certificate, files.key, passphrase)
+    except (OSError, ValueError) as error:
+        why = _why(error, "not a certificate and its key in PEM form")
+        raise BadTls(f"{named}: {'the passphrase is not that of the key' if is_encrypted else why}") from None
+
+
+def _believe(context: ssl.SSLContext, authorities: str) -> None:
+    try:
+        context.load_verify_locations(authorities)
+    except (OSError, ValueError) as error:
+        raise BadTls(f"{authorities}: {_why(error, 'no certificate in PEM form')}") from None
+
+
+def _why(error: OSError | ValueError, otherwise: str) -> str:
+    if isinstance(error, ssl.SSLError):
+        is_mismatch = error.reason == "KEY_VALUES_MISMATCH"
+        return "the key is not that of the certificate" if is_mismatch else otherwise
+    return reason_of(error) if isinstance(error, OSError) else str(error)
+
+
+def reason_of_handshake(error: OSError) -> str:
+    """Why a handshake failed, in OpenSSL's words without their numbers."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate not accepted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return (error.reason or "TLS failed").replace("_", " ").lower()
+    return reason_of(error)

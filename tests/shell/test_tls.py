@@ -1,0 +1,82 @@
+"""What is said of certificate files that are wrong, and what becomes of a context when they change."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+import structlog
+from cryptography.hazmat.primitives import serialization
+from structlog.testing import CapturingLogger
+
+from epochgate.shell.tls import BadTls, Tls, TlsFiles, client_context, server_context
+from tests.shell.wire import until
+from tests.support.certificates import Authority
+
+DEADLINE_S = 10.0
+
+
+def _encrypted(key: str, passphrase: bytes) -> str:
+    loaded = serialization.load_pem_private_key(Path(key).read_bytes(), None)
+    how = serialization.BestAvailableEncryption(passphrase)
+    pem = loaded.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, how)
+    Path(f"{key}.encrypted").write_bytes(pem)
+    return f"{key}.encrypted"
+
+
+def test_an_encrypted_key_is_opened_by_its_passphrase_alone(tmp_path: Path) -> None:
+    own = Authority(tmp_path).issue()
+    key = _encrypted(own.key, b"s3cret")
+    server_context(TlsFiles(own.certificate, key, "s3cret"))
+    for wrong in ("", "other"):
+        with pytest.raises(
+            BadTls, match=r"own\.crt, .*own\.key\.encrypted: the passphrase is not that of the key"
+        ):
+            server_context(TlsFiles(own.certificate, key, wrong))
+
+
+def test_files_that_are_wrong_are_one_line(tmp_path: Path) -> None:
+    own = Authority(tmp_path).issue()
+    other = Authority(tmp_path).issue(stem="other")
+    junk = tmp_path / "junk"
+    junk.write_text("junk")
+    for files, said in (
+        (TlsFiles(own.certificate, other.key), "the key is not that of the certificate"),
+        (TlsFiles(own.certificate, str(junk)), "not a certificate and its key in PEM form"),
+        (TlsFiles(own.certificate), "not a certificate and its key in PEM form"),
+        (TlsFiles(str(tmp_path / "none"), own.key), "no such file or directory"),
+        (TlsFiles(own.certificate, own.key, authorities=str(junk)), "no certificate in PEM form"),
+    ):
+        with pytest.raises(BadTls, match=rf"^[^\n]+: {said}$"):
+            server_context(files)
+    with pytest.raises(BadTls, match=r"none: no such file or directory$"):
+        client_context(TlsFiles(authorities=str(tmp_path / "none")))
+
+
+async def test_a_context_follows_its_files_and_outlives_wrong_ones(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    own = authority.issue()
+    capturing = CapturingLogger()
+    tls = Tls(
+        server_context,
+        TlsFiles(own.certificate, own.key),
+        structlog.wrap_logger(capturing, processors=[]),
+        interval_s=0.001,
+    )
+    first = tls.context
+    watching = asyncio.create_task(tls.watch())
+    async with asyncio.timeout(DEADLINE_S):
+        await asyncio.to_thread(Path(own.key).write_text, "half")
+        await until(lambda: bool(capturing.calls))
+        assert capturing.calls[-1].kwargs["event"] == "certificates not reloaded"
+        assert tls.context is first
+
+        await asyncio.to_thread(authority.issue)
+        await until(lambda: tls.context is not first)
+        assert isinstance(tls.context, ssl.SSLContext)
+    watching.cancel()
+    with suppress(asyncio.CancelledError):
+        await watching
