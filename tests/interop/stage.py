@@ -52,6 +52,15 @@ class Stage:
         await client.wait_told("ready")
         return client
 
+    async def fixtures(self, kind: str) -> int:
+        """A server that has what the official conformance suite asks for, and its port."""
+        if kind == "typescript-sdk":
+            program = [str(self._peers.node_22), str(HERE / "ts" / "conformance.mjs")]
+        else:
+            program = [self._python(kind), str(HERE / "python" / "conformance.py")]
+        server = await self._start(f"fixtures {kind}", program)
+        return int((await server.wait_told("ready"))["port"])
+
     async def proxy(self, upstream: int, *flags: str) -> Proxy:
         """`epochgate run` in front of this port."""
         command = [sys.executable, "-m", "epochgate", "run", "--upstream", f"http://127.0.0.1:{upstream}"]

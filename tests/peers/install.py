@@ -41,6 +41,11 @@ class Peers:
     node_2: Path
     conformance: Path
 
+    @property
+    def node_22(self) -> Path:
+        """The Node that came with the official suite, for this machine."""
+        return next(self.conformance.glob("node_modules/node-linux-*/bin/node"))
+
 
 def cache() -> Path:
     """The folder of all environments: what `EPOCHGATE_CACHE` says, else in the home, else in the tree."""
