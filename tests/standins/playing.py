@@ -1,0 +1,34 @@
+"""A stand-in server, the proxy, and a stand-in client, put together for one test."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+from tests.standins.clients.base import CallFailed, StandInClient
+from tests.standins.servers.base import StandInServer, serving
+from tests.support.proxy import Proxy, guarding
+
+AnyClient = TypeVar("AnyClient", bound=StandInClient)
+
+
+@asynccontextmanager
+async def playing(
+    server: StandInServer, client: type[AnyClient], **settings: str
+) -> AsyncIterator[tuple[Proxy, AnyClient]]:
+    """The proxy in front of `server`, and a client with a session behind it."""
+    async with serving(server), guarding(server.port, **settings) as proxy, client(proxy.port) as opened:
+        yield proxy, opened
+
+
+async def settled(*calls: asyncio.Task[str]) -> list[str | int | None]:
+    """What came of calls: the text of the result, or the code of the error."""
+    outcomes: list[str | int | None] = []
+    for call in calls:
+        try:
+            outcomes.append(await call)
+        except CallFailed as error:
+            outcomes.append(error.code)
+    return outcomes
