@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from tests.standins.clients.base import CallFailed, StandInClient
+from tests.standins.clients.base import StandInClient
+from tests.standins.clients.outcomes import CallFailed
 from tests.standins.servers.base import StandInServer, serving
 from tests.support.proxy import Proxy, guarding
 

@@ -34,7 +34,7 @@ async def test_a_close_event_is_a_poll_that_the_proxy_makes_itself() -> None:
 
 async def test_a_history_replayed_from_its_start_is_heard_once() -> None:
     server = GoServer()
-    async with playing(server, StandInClient) as (proxy, client):
+    async with playing(server, StandInClient) as (_, client):
         await client.listen()
         await server.notify("first")
         await server.notify("second")
@@ -98,10 +98,14 @@ async def test_a_name_for_the_outside_is_not_shown_to_a_loopback_listener(server
         b"POST /mcp HTTP/1.1\r\nHost: mcp.example\r\nContent-Type: application/json\r\n"
         b"Accept: application/json, text/event-stream\r\nContent-Length: %d\r\n\r\n" % len(body)
     )
-    async with serving(server), guarding(server.port, allowed_hosts="mcp.example") as proxy:
-        async with Client(server.port) as direct, Client(proxy.port) as guarded:
-            assert (await direct.send_raw(head + body)).status == 403
-            assert (await guarded.send_raw(head + body)).status == 200
+    async with (
+        serving(server),
+        guarding(server.port, allowed_hosts="mcp.example") as proxy,
+        Client(server.port) as direct,
+        Client(proxy.port) as guarded,
+    ):
+        assert (await direct.send_raw(head + body)).status == 403
+        assert (await guarded.send_raw(head + body)).status == 200
 
 
 async def test_two_calls_in_flight_under_one_id_are_both_answered() -> None:

@@ -10,35 +10,11 @@ import asyncio
 import itertools
 import json
 from collections.abc import AsyncIterator, Coroutine
-from dataclasses import dataclass
 from typing import Any, Self
 
-from tests.support.client import BOTH, JSON, PRIMED, Answer, Client, Truncated, call, initialize
+from tests.standins.clients.outcomes import CallFailed, Died, SessionEnded, SseEvent, lines
+from tests.support.client import PRIMED, Answer, Client, Truncated, call, initialize
 from tests.support.legs import Json, until
-
-
-class Died(AssertionError):
-    """Here the SDK's session ends, or a call of it never does."""
-
-
-class CallFailed(Exception):
-    """The call got an error; the session lives. `code` is None where the SDK made the error itself."""
-
-    def __init__(self, code: int | None, text: str) -> None:
-        super().__init__(text)
-        self.code = code
-
-
-class SessionEnded(Exception):
-    """The SDK was told that its session is gone, and says so to its application."""
-
-
-@dataclass
-class SseEvent:
-    id: str = ""
-    name: str = ""
-    data: bytes | None = None
-    retry: int | None = None
 
 
 class StandInClient:
@@ -61,7 +37,11 @@ class StandInClient:
         self.last_id = ""  # of the call that was followed last
         self.probed: int | None = None  # how `server/discover` was answered
         self.broken: list[Answer] = []  # ended without a last chunk
+        self.comments = 0
+        self.may_resume = asyncio.Event()  # cleared, the client is away
+        self.may_resume.set()
         self.opened = asyncio.Event()  # the standalone stream
+        self.standing: Answer | None = None  # what the standalone stream is read from
         self.listening: asyncio.Task[None] | None = None
         self._legs: list[Answer] = []
         self._tasks: list[asyncio.Task[Any]] = []
@@ -116,10 +96,11 @@ class StandInClient:
         """Ask for the standalone stream."""
         self.listening = self.start(self._listen())
 
-    def cut(self) -> None:
-        """Break every connection that a stream of this client is read from."""
+    def cut(self, *, keeps_standing: bool = False) -> None:
+        """Break every connection that a stream of this client is read from, or those of calls alone."""
         for leg in self._legs:
-            leg.reset()
+            if leg is not self.standing or not keeps_standing:
+                leg.reset()
 
     async def hears(self, *texts: object) -> None:
         """Return when exactly these log messages came, in this order."""
@@ -179,6 +160,7 @@ class StandInClient:
     async def resume(self, last_id: str) -> Answer:
         """GET with a cursor, after a break."""
         self.resumes += 1
+        await self.may_resume.wait()
         await asyncio.sleep(self.resume_delay_s)
         return await self.resumed(await self.http.get(last_id))
 
@@ -244,6 +226,7 @@ class StandInClient:
             raise Died(f"the standalone stream was answered {answer.status}")
         last_id = ""
         while True:
+            self.standing = answer
             self.opened.set()
             async for event in self.events(answer):
                 last_id = event.id or last_id
@@ -275,8 +258,9 @@ class StandInClient:
         self._legs.append(answer)
         event, is_begun = SseEvent(), False
         try:
-            async for line in _lines(answer):
+            async for line in lines(answer):
                 if line.startswith(b":"):
+                    self.comments += 1
                     continue
                 if line:
                     is_begun = self.field(event, line) or is_begun
@@ -336,33 +320,4 @@ class StandInClient:
         return str(message["result"]["content"][0]["text"])
 
 
-STATELESS = "2026-07-28"
-
-
-async def probe(http: Client) -> int:
-    """Ask `server/discover`, as clients of both eras do first; the status of the answer.
-
-    A 4xx says that the server is of the era with sessions; anything else would not.
-    """
-    asked = {"jsonrpc": "2.0", "id": "discover", "method": "server/discover", "params": {}}
-    headers = [("Accept", BOTH), ("Content-Type", JSON), ("MCP-Protocol-Version", STATELESS)]
-    http.session = None
-    answer = await http.send("POST", "/mcp", headers, json.dumps(asked).encode())
-    await answer.read()
-    if not 400 <= answer.status < 500 or answer.status in (401, 403):
-        raise Died(f"the probe was answered {answer.status}: not taken for a server with sessions")
-    return answer.status
-
-
 _EXPECTED = (asyncio.CancelledError, CallFailed, SessionEnded)  # what a test looks at itself
-
-
-async def _lines(answer: Answer) -> AsyncIterator[bytes]:
-    """Lines less their ends; what is left at a clean end is one too. Raises `Truncated`."""
-    left = b""
-    while data := await answer.read_some():
-        *whole, left = (left + data).split(b"\n")
-        for line in whole:
-            yield line.removesuffix(b"\r")
-    if left:
-        yield left

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 
-from tests.standins.clients.base import CallFailed, Died, SseEvent, StandInClient, probe
+from tests.standins.clients.base import StandInClient
+from tests.standins.clients.outcomes import CallFailed, Died, SseEvent, probe
 from tests.support.client import Answer
 
 MAX_ATTEMPTS = 5
@@ -38,6 +39,7 @@ class CSharpClient(StandInClient):
     async def resume(self, last_id: str) -> Answer:
         for _ in range(MAX_ATTEMPTS):
             self.resumes += 1
+            await self.may_resume.wait()
             await asyncio.sleep(self.resume_delay_s)
             answer = await self.http.get(last_id)
             if answer.status < 500:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import json
 
-from tests.standins.clients.base import CallFailed, Died, SessionEnded, StandInClient, probe
+from tests.standins.clients.base import StandInClient
+from tests.standins.clients.outcomes import CallFailed, Died, SessionEnded, probe
 from tests.support.client import Answer
 
 TRANSIENT = (429, 500, 502, 503, 504)

@@ -1,17 +1,18 @@
 """Stand-in for clients on the Java SDK (java-sdk 305e4cb = v2.0.1); the SDK itself was not run.
 
 Recorded of it: a `retry:` line is an error of the stream, as is any field but `id`, `event` and `data`. A
-blank line behind a comment leaks one of 256 units of demand, after which the stream stalls. Type and id of an event
-stick to the events behind it, so that a foreign type hides what follows. An event that a clean end cut off is
-dispatched. A stream that broke is never resumed, nor the GET reopened, and a call is given up after 20 s.
-A 400 or 404 in a session has it negotiate anew. Its ids are `<8 hex>-<n>`.
+blank line behind a comment leaks one of 256 units of demand, after which the stream stalls. Type and id of an
+event stick to the events behind it, so that a foreign type hides what follows. An event that a clean end
+cut off is dispatched. A stream that broke is never resumed, nor the GET reopened, and a call is given up
+after 20 s. A 400 or 404 in a session has it negotiate anew. Its ids are `<8 hex>-<n>`.
 """
 
 from __future__ import annotations
 
 import asyncio
 
-from tests.standins.clients.base import CallFailed, Died, SseEvent, StandInClient
+from tests.standins.clients.base import StandInClient
+from tests.standins.clients.outcomes import CallFailed, Died, SseEvent
 from tests.support.client import Answer
 
 DEMAND = 256

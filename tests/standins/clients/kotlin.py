@@ -2,12 +2,15 @@
 
 Recorded of it: there is one job for GETs, so that a resume ends the standalone stream and any other resume.
 A call that was answered by an error is resumed once more, with the last id it saw; 404 and 405 end that.
-The lines of data of one event are joined without a line end.
+Between two GETs it waits 1 s. The lines of data of one event are joined without a line end.
 """
 
 from __future__ import annotations
 
-from tests.standins.clients.base import CallFailed, StandInClient
+import asyncio
+
+from tests.standins.clients.base import StandInClient
+from tests.standins.clients.outcomes import CallFailed
 from tests.support.client import Answer
 
 
@@ -21,17 +24,20 @@ class KotlinClient(StandInClient):
 
     def _end_job(self) -> None:
         """The job for GETs is taken: its stream is closed."""
-        if self.listening is not None:
+        if self.listening is not None and self.standing is not None:
             self.listening.cancel()
-            self.listening = None
+            self.standing.reset()
+            self.listening = self.standing = None
 
     async def _call(self, name: str) -> str:
         try:
             return await super()._call(name)
         except CallFailed:
             self._end_job()
+            await asyncio.sleep(self.resume_delay_s)
             answer = await self.http.get(self.last_id)
             if answer.status not in (404, 405):
+                self.standing = answer
                 self.listening = self.start(self._read_on(answer))
             raise
 

@@ -7,7 +7,8 @@ sign of a server of the oldest transport. A 404 ends the session.
 
 from __future__ import annotations
 
-from tests.standins.clients.base import CallFailed, Died, SessionEnded, StandInClient
+from tests.standins.clients.base import StandInClient
+from tests.standins.clients.outcomes import CallFailed, Died, SessionEnded
 from tests.support.client import Answer
 from tests.support.legs import Json
 

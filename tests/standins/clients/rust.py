@@ -7,7 +7,8 @@ compared as it is written, lower case.
 
 from __future__ import annotations
 
-from tests.standins.clients.base import CallFailed, Died, StandInClient
+from tests.standins.clients.base import StandInClient
+from tests.standins.clients.outcomes import CallFailed, Died
 from tests.support.client import Answer
 
 

@@ -8,7 +8,8 @@ write, so that an answer lost on its way is lost for good. DELETE gets 204.
 from __future__ import annotations
 
 from tests.shell.wire import Peer
-from tests.standins.servers.base import PLAIN, Session, StandInServer, Stream
+from tests.standins.servers.base import PLAIN, StandInServer
+from tests.standins.servers.parts import Session, Stream
 from tests.support.legs import Request, whole
 
 

@@ -14,7 +14,8 @@ import json
 import secrets
 
 from tests.shell.wire import Peer
-from tests.standins.servers.base import JSON, Leg, Run, Session, StandInServer, Stream, error_body
+from tests.standins.servers.base import JSON, StandInServer, error_body
+from tests.standins.servers.parts import Leg, Run, Session, Stream
 from tests.support.legs import LAST_CHUNK, Request, chunk, whole
 
 SECOND_GET = (

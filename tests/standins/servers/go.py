@@ -12,7 +12,8 @@ lets go of streams without a response. Revisions without sessions get 400.
 from __future__ import annotations
 
 from tests.shell.wire import Peer
-from tests.standins.servers.base import JSON, PLAIN, Leg, Session, StandInServer, Stream, error_body
+from tests.standins.servers.base import JSON, PLAIN, StandInServer, error_body
+from tests.standins.servers.parts import Leg, Session, Stream
 from tests.support.legs import LAST_CHUNK, Request, chunk, whole
 
 STATELESS = "2026-07-28"

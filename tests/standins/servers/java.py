@@ -12,7 +12,8 @@ from __future__ import annotations
 import uuid
 
 from tests.shell.wire import Peer
-from tests.standins.servers.base import JSON, Leg, Session, StandInServer, Stream, error_body
+from tests.standins.servers.base import JSON, StandInServer, error_body
+from tests.standins.servers.parts import Leg, Session, Stream
 from tests.support.legs import Request, whole
 
 

@@ -8,7 +8,8 @@ event of empty data, which sends the head.
 from __future__ import annotations
 
 from tests.shell.wire import Peer
-from tests.standins.servers.base import PLAIN, Leg, Session, StandInServer, Stream
+from tests.standins.servers.base import PLAIN, StandInServer
+from tests.standins.servers.parts import Leg, Session, Stream
 from tests.support.legs import LAST_CHUNK, Request, chunk, whole
 
 FLUSH = b"data: \n\n"

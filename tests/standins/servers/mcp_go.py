@@ -15,7 +15,8 @@ import re
 import uuid
 
 from tests.shell.wire import Peer
-from tests.standins.servers.base import JSON, PLAIN, Leg, Run, Session, StandInServer, Stream
+from tests.standins.servers.base import JSON, PLAIN, StandInServer
+from tests.standins.servers.parts import Leg, Run, Session, Stream
 from tests.support.legs import LAST_CHUNK, Json, Request, chunk, whole
 
 WELL_FORMED = re.compile(r"mcp-session-[0-9a-f-]{36}")

@@ -15,7 +15,8 @@ import json
 from collections import deque
 
 from tests.shell.wire import Peer
-from tests.standins.servers.base import PLAIN, STREAM, Leg, Session, StandInServer, Stream
+from tests.standins.servers.base import PLAIN, STREAM, StandInServer
+from tests.standins.servers.parts import Leg, Session, Stream
 from tests.support.legs import LAST_CHUNK, Json, Request, chunk, head, whole
 
 KEPT = 16
