@@ -10,6 +10,7 @@ from typing import TypeVar
 from tests.standins.clients.base import StandInClient
 from tests.standins.clients.outcomes import CallFailed
 from tests.standins.servers.base import StandInServer, serving
+from tests.support.client import DEADLINE_S
 from tests.support.proxy import Proxy, guarding
 
 AnyClient = TypeVar("AnyClient", bound=StandInClient)
@@ -33,3 +34,12 @@ async def settled(*calls: asyncio.Task[str]) -> list[str | int | None]:
         except CallFailed as error:
             outcomes.append(error.code)
     return outcomes
+
+
+async def leaves(client: StandInClient, proxy: Proxy) -> None:
+    """The client's call loses its connection, and the proxy has noticed; `may_resume` lets it return."""
+    client.may_resume.clear()
+    client.cut()
+    async with asyncio.timeout(DEADLINE_S):
+        while not any("method=tools/call" in labels for labels in await proxy.moved("requests_total")):
+            pass

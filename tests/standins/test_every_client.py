@@ -11,7 +11,7 @@ from tests.standins.clients.java import JavaClient
 from tests.standins.clients.kotlin import KotlinClient
 from tests.standins.clients.mcp_go import McpGoClient
 from tests.standins.clients.rust import RustClient
-from tests.standins.playing import playing, settled
+from tests.standins.playing import leaves, playing, settled
 from tests.standins.servers.base import StandInServer
 from tests.standins.servers.csharp import CSharpServer
 from tests.standins.servers.go import GoServer
@@ -129,8 +129,7 @@ async def test_a_client_that_drops_and_returns_gets_each_event_once(client_of: t
         run = await server.run()
         await run.progress(1)
         await client.sees("run 1 step 1")
-        client.may_resume.clear()
-        client.cut()
+        await leaves(client, proxy)
         await run.progress(2)
         await run.answer()
         client.may_resume.set()

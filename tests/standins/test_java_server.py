@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.standins.clients.base import StandInClient
-from tests.standins.playing import playing
+from tests.standins.playing import leaves, playing
 from tests.standins.servers.java import JavaServer
 from tests.support.legs import until
 
@@ -40,14 +40,15 @@ async def test_a_break_without_a_proof_is_not_resumed_at_all() -> None:
 async def test_a_client_that_leaves_mid_call_costs_no_session() -> None:
     """No write to the server's side fails, since the proxy holds its connection."""
     server = JavaServer()
-    async with playing(server, StandInClient) as (_, client):
+    async with playing(server, StandInClient) as (proxy, client):
         call = client.call()
         run = await server.run()
         await run.progress(1)
         await client.sees("run 1 step 1")
-        client.cut()
+        await leaves(client, proxy)
         await run.progress(2)
         await run.answer()
+        client.may_resume.set()
         assert await call == "run 1 done"
         assert client.progress == ["run 1 step 1", "run 1 step 2"]
         again = client.call()

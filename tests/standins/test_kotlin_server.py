@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.standins.clients.base import StandInClient
-from tests.standins.playing import playing
+from tests.standins.playing import leaves, playing
 from tests.standins.servers.kotlin import KotlinServer
 from tests.support.client import UNPRIMED
 from tests.support.legs import until
@@ -33,14 +33,15 @@ async def test_events_of_a_gap_are_lost_and_the_answer_is_begun_anew() -> None:
 async def test_nothing_is_lost_while_the_client_is_away() -> None:
     """To the server its connection never broke."""
     server = KotlinServer()
-    async with playing(server, StandInClient) as (_, client):
+    async with playing(server, StandInClient) as (proxy, client):
         call = client.call()
         run = await server.run()
         await run.progress(1)
         await client.sees("run 1 step 1")
-        client.cut()
+        await leaves(client, proxy)
         await run.progress(2)
         await run.answer()
+        client.may_resume.set()
         assert await call == "run 1 done"
         assert client.progress == ["run 1 step 1", "run 1 step 2"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.standins.clients.base import StandInClient
-from tests.standins.playing import playing
+from tests.standins.playing import leaves, playing
 from tests.standins.servers.mcp_go import McpGoServer
 from tests.support.client import Client
 from tests.support.legs import until
@@ -114,13 +114,13 @@ async def test_progress_on_another_calls_answer_restarts_neither() -> None:
 
 async def test_a_client_that_leaves_does_not_cancel_its_call() -> None:
     server = McpGoServer()
-    async with playing(server, StandInClient) as (_, client):
+    async with playing(server, StandInClient) as (proxy, client):
         call = client.call()
         run = await server.run()
         await run.progress(1)
         await client.sees("run 1 step 1")
-        client.cut()
-        await until(lambda: client.resumes == 1)
+        await leaves(client, proxy)
         await run.answer()
+        client.may_resume.set()
         assert await call == "run 1 done"
         assert server.cancelled == []
