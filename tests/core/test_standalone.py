@@ -388,3 +388,38 @@ def test_a_get_refused_after_its_session_was_lost_is_refused_to_its_client() -> 
 
     assert (exchange.status, exchange.body) == (404, b"gone")
     assert not play.has_leg("initialize")
+
+
+def returned_too_late() -> tuple[Play, Exchange]:
+    """Its client comes back with a cursor after the stream was given up."""
+    play, away, leg = listening()
+    say(play, leg, "before")
+    play.leave(away)
+    play.advance(301)
+    return play, play.get(away.last_id)
+
+
+@pytest.mark.parametrize("how", ["no server", "400", "500"])
+def test_a_cursor_gets_200_and_a_later_try_if_the_server_gives_no_stream(how: str) -> None:
+    """Go's client ends its session at anything else (R13)."""
+    play, exchange = returned_too_late()
+
+    if how == "no server":
+        play.unreachable(play.leg("GET"))
+    else:
+        play.refuse(play.leg("GET"), int(how))
+
+    assert (exchange.status, exchange.is_open) == (200, True)
+    play.advance(1)
+    play.open(play.leg("GET"))
+    say(play, play.leg("GET"), "a")
+    assert texts(exchange) == ["a"]
+
+
+@pytest.mark.parametrize("status", [401, 405])
+def test_a_cursor_is_told_that_its_caller_is_unknown_or_no_stream_offered(status: int) -> None:
+    play, exchange = returned_too_late()
+
+    play.refuse(play.leg("GET"), status)
+
+    assert exchange.status == status

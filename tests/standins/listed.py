@@ -45,6 +45,7 @@ SERVERS: Mapping[str, Traits] = {
         "one GET for the life of a session": (
             "csharp_server:a_client_that_reconnects_three_times_costs_the_one_get_that_there_is",
             "csharp_server:a_get_refused_for_life_costs_neither_the_session_nor_a_call",
+            "csharp_server:a_stream_given_up_while_its_client_was_away_costs_the_session_nothing",
         ),
         "a GET with a cursor is no second one": (
             "csharp_server:a_broken_get_is_resumed_with_the_servers_own_cursor"
@@ -177,7 +178,11 @@ _ENDS = "every_client:the_answer_and_the_end_of_its_stream_come_together"
 
 CLIENTS: Mapping[str, Traits] = {
     "go-sdk 3d6450f": {
-        "any answer to a resume but 2xx ends the session": (_RETURNS, _LATE),
+        "any answer to a resume but 2xx ends the session": (
+            _RETURNS,
+            _LATE,
+            "csharp_server:a_stream_given_up_while_its_client_was_away_costs_the_session_nothing",
+        ),
         "five resumes without a new id end it": (
             "go_client:more_resumes_than_it_has_patience_for_each_bring_a_new_id"
         ),

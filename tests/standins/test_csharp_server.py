@@ -127,3 +127,24 @@ async def test_a_client_that_leaves_a_server_without_sessions_ends_its_call() ->
         call.cancel()
         client.cut()
         await until(lambda: server.disposed == [run])
+
+
+async def test_a_stream_given_up_while_its_client_was_away_costs_the_session_nothing() -> None:
+    """The server gives no second GET; a client's cursor is answered all the same (R13)."""
+    server = CSharpServer()
+    server.has_store = False
+    async with playing(server, GoClient, hold="50ms") as (_, client):
+        await client.listen()
+        await server.notify("first")
+        await client.hears("first")
+        client.may_resume.clear()
+        client.cut()
+        session = server.newest
+        await until(lambda: session.standalone.leg is None)
+        client.may_resume.set()
+        await until(lambda: session.gets >= 2)
+        call = client.call()
+        run = await server.run()
+        await run.answer()
+        assert await call == "run 1 done"
+        assert run.stream.session is session

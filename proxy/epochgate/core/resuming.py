@@ -244,9 +244,10 @@ def _reopen_forgotten(session: Session, event: GetArrived) -> None:
     session.do(Counted("standalone_gaps"))
     held = session.standalone
     if held is None:
-        standalone.open_for(session, event.exchange, event.head)
+        standalone.open_for(session, event.exchange, event.head).is_reopened = True
     elif held.client is ClientHalf.UNBORN:
         standalone.replace_waiting(session, held, event.exchange, event.head)
+        held.is_reopened = True
     else:
         oldest = held
         while oldest.predecessor is not None:

@@ -36,9 +36,10 @@ if TYPE_CHECKING:
 
 _FIRST_BACKOFF_S = 1.0
 _LAST_BACKOFF_S = 30.0
+_PASSED_ON = (Shape.AUTH, Shape.GONE, Shape.NOT_ALLOWED)  # to a client with a cursor too
 
 
-def open_for(session: Session, exchange: int, head: RequestHead) -> None:
+def open_for(session: Session, exchange: int, head: RequestHead) -> Stream:
     """A GET without a cursor, and nothing held: ask the server, or answer at once and ask the session
     that a heal makes."""
     stream = session.new_stream(Kind.STANDALONE, head)
@@ -47,10 +48,11 @@ def open_for(session: Session, exchange: int, head: RequestHead) -> None:
     session.standalone = stream
     if session.state not in (SessionState.HEALING, SessionState.PARKED):
         _send(session, stream)
-        return
+        return stream
     delivery.open_sse(session, stream, clientleg.sse_headers(session))
     session.move_stream(stream, UpInput.RESTARTED)
     _heal_for(session, stream)
+    return stream
 
 
 def replace_waiting(session: Session, stream: Stream, exchange: int, head: RequestHead) -> None:
@@ -210,9 +212,13 @@ def _session_gone(session: Session, stream: Stream) -> None:
 
 
 def _not_opened(session: Session, stream: Stream, shape: Shape | None) -> None:
+    """The server gave no stream. A client with a cursor gets 200 all the same and a later try (R13), unless
+    the server does not know the session or the caller, or offers no stream at all."""
     if stream.client is ClientHalf.UNBORN:
-        _pass_refusal(session, stream)
-        return
+        if not stream.is_reopened or shape in _PASSED_ON:
+            _pass_refusal(session, stream)
+            return
+        delivery.open_sse(session, stream, clientleg.sse_headers(session))
     if shape is Shape.NOT_ALLOWED:
         close(session, stream)
         return

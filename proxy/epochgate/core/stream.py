@@ -218,7 +218,7 @@ class Stream:
         self.leg: int | None = None
         self.leg_kind = Leg.UNBROKEN
         self.answer: Answer | None = None
-        self.is_reopened = False  # in its generation: history may come again (W16)
+        self.is_reopened = False  # in its generation, or for a cursor: history may come again (W16)
         self.is_resume_counted = False  # the resume of this leg was counted, at its first relay
         self.is_leg_paused = False
         self.header_epoch: bytes | None = None
