@@ -165,6 +165,7 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_passing.py::test_behind_a_large_event_older_cursors_lead_to_an_error",
         "core/test_passing.py::test_while_nobody_reads_the_server_is_not_read_on",
         "core/test_session_found.py::test_only_what_a_client_cannot_have_read_of_a_forgotten_batch_is_an_error",
+        "core/test_standalone.py::test_a_cursor_gets_200_and_a_later_try_if_the_server_gives_no_stream",
     ),
     "R14": (
         "rules/test_cursor_and_journal.py::test_an_error_that_was_cut_in_flight_is_replayed",
