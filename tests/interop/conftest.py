@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from tests.interop.stage import Stage
+from tests.interop.surroundings import Surroundings
 from tests.peers.install import Peers, ensure
 
 
@@ -20,3 +21,10 @@ async def stage(peers: Peers) -> AsyncIterator[Stage]:
     stage = Stage(peers)
     yield stage
     await stage.clear()
+
+
+@pytest.fixture
+async def around(peers: Peers) -> AsyncIterator[Surroundings]:
+    around = Surroundings(peers)
+    yield around
+    await around.clear()

@@ -74,10 +74,19 @@ class Cutter:
         """What the group of `pattern` matched in the bytes from the server's side, case apart."""
         return [found for pair in self._all for found in re.findall(b"(?i)" + pattern, pair.down)]
 
+    def conversations(self) -> list[tuple[bytes, bytes]]:
+        """What went up and what went down, for each connection so far."""
+        return [(bytes(pair.up), bytes(pair.down)) for pair in self._all]
+
     async def wait_resumed(self, count: int = 1) -> None:
         """Wait until so many streams were resumed and had their first event. Raises `TimeoutError`."""
         async with asyncio.timeout(DEADLINE_S), self._passed:
             await self._passed.wait_for(lambda: self.resumed >= count)
+
+    async def wait_none_open(self) -> None:
+        """Wait until no connection is open any more. Raises `TimeoutError`."""
+        async with asyncio.timeout(DEADLINE_S), self._passed:
+            await self._passed.wait_for(lambda: not self._open)
 
     async def _relay(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -93,6 +102,8 @@ class Cutter:
         )
         if pair in self._open:
             self._open.remove(pair)
+        async with self._passed:
+            self._passed.notify_all()
 
     async def _pump(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, pair: _Pair, *, is_up: bool

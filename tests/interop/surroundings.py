@@ -1,0 +1,31 @@
+"""The stage with what stands around guarded sessions: stateless peers, the old transport, nginx, browsers."""
+
+from __future__ import annotations
+
+from tests.interop.stage import HERE, Stage
+from tests.interop.steered import Steered
+
+STATELESS_KINDS = ("python-2.3", "typescript-2.4")
+
+
+class Surroundings(Stage):
+    """A stage on which these can stand too."""
+
+    async def stateless_server(self, kind: str, *flags: str, port: int = 0) -> tuple[Steered, int]:
+        """A server of the stateless revision, and its port; it serves older revisions too."""
+        server = await self._stateless(kind, "server", "--port", str(port), *flags)
+        return server, (await server.wait_told("ready"))["port"]
+
+    async def stateless_client(self, kind: str, port: int) -> Steered:
+        """A client that asks which revisions the server speaks."""
+        client = await self._stateless(kind, "client", f"http://127.0.0.1:{port}/mcp")
+        await client.wait_told("ready")
+        return client
+
+    async def _stateless(self, kind: str, role: str, *arguments: str) -> Steered:
+        if kind == "typescript-2.4":
+            command = ["node", str(HERE / "ts-2" / f"stateless_{role}.mjs")]
+        else:
+            command = [str(self._peers.python_2), str(HERE / "python" / f"stateless_{role}.py")]
+        node = {"PEERS_NODE": str(self._peers.node_2)}
+        return await self._start(f"stateless {role} {kind}", [*command, *arguments], **node)
