@@ -83,6 +83,16 @@ class Cutter:
         async with asyncio.timeout(DEADLINE_S), self._passed:
             await self._passed.wait_for(lambda: self.resumed >= count)
 
+    async def wait_down(self, pattern: bytes, times: int) -> None:
+        """Wait until `find_down` finds as many. Raises `TimeoutError`."""
+        async with asyncio.timeout(DEADLINE_S), self._passed:
+            await self._passed.wait_for(lambda: len(self.find_down(pattern)) >= times)
+
+    async def wait_ended(self, carrying: bytes) -> None:
+        """Wait until no open connection is one on which this went up. Raises `TimeoutError`."""
+        async with asyncio.timeout(DEADLINE_S), self._passed:
+            await self._passed.wait_for(lambda: not any(carrying in pair.up for pair in self._open))
+
     async def wait_none_open(self) -> None:
         """Wait until no connection is open any more. Raises `TimeoutError`."""
         async with asyncio.timeout(DEADLINE_S), self._passed:

@@ -43,7 +43,10 @@ class Stage:
 
     async def client(self, kind: str, port: int) -> Steered:
         """A client of the official SDK that talks to this port."""
-        url = f"http://127.0.0.1:{port}/mcp"
+        return await self.client_of(kind, f"http://127.0.0.1:{port}/mcp")
+
+    async def client_of(self, kind: str, url: str) -> Steered:
+        """The same for any URL."""
         if kind == "typescript":
             command = ["node", str(HERE / "ts" / "client.mjs"), url]
         else:

@@ -2,6 +2,8 @@
 
     python client.py URL
 
+A URL that ends in `/sse` is spoken to by HTTP+SSE of 2024-11-05.
+
 Orders are JSON lines on stdin: `initialize` (with any `session`), `list`, `call` (with `call`, `tool`,
 `arguments`), `cancel` (a `call`), `answer` (the question of this `number`, with `text`), `work` (tell the
 `progress` of its answer), `renew` (end the session and begin another), `close`. What happens is told as
@@ -18,6 +20,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 from mcp import ClientSession, types
+from mcp.client.sse import sse_client
 from mcp.client.streamable_http import streamable_http_client
 
 try:
@@ -120,8 +123,9 @@ def perform(session: ClientSession, questions: Questions, order: dict[str, Any])
 
 async def play(url: str, orders: asyncio.StreamReader) -> bool:
     """One session, until it is renewed (True) or closed (False)."""
+    connect = sse_client if url.endswith("/sse") else streamable_http_client
     async with AsyncExitStack() as stack:
-        streams = await stack.enter_async_context(streamable_http_client(url))
+        streams = await stack.enter_async_context(connect(url))
         questions = Questions()
         asked = {
             "sampling_callback": questions.sample,

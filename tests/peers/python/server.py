@@ -1,12 +1,14 @@
 """An MCP server made with the official Python SDK, 1.30 or 2.3, that a test can steer.
 
     python server.py --port 0 [--events] [--epoch] [--retry MS] [--released] [--asking] [--destructive]
+                     [--old]
 
 It says what happens as JSON lines on stdout (`ready`, `received` with the method of each message,
 `execution` for each run of a tool, `cancelled` for one that was) and obeys JSON lines on stdin (`release`,
 `evict`, `forget`). `--events` gives it one event store for all its sessions, `--epoch`
 tags every message with the epoch of its session, `--retry` tells clients how long to wait before they resume,
-`--asking` adds tools that ask their caller (1.30 only), `--destructive` declares that `count` destroys.
+`--asking` adds tools that ask their caller (1.30 only), `--destructive` declares that `count` destroys,
+`--old` serves HTTP+SSE of 2024-11-05 at `/sse` instead.
 """
 
 from __future__ import annotations
@@ -92,6 +94,8 @@ def build(gates: Gates, options: argparse.Namespace) -> tuple[object, MCPServer]
         from asking import add_asking_tools
 
         add_asking_tools(server, tell, gates.wait_opened)
+    if options.old:
+        return server.sse_app(), server
     app = server.streamable_http_app(**resuming) if IS_V2 else server.streamable_http_app()
     return app, server
 
@@ -146,6 +150,7 @@ async def main() -> None:
     parser.add_argument("--released", action="store_true", help="let the tool run through")
     parser.add_argument("--asking", action="store_true", help="add the tools that ask their caller")
     parser.add_argument("--destructive", action="store_true", help="declare `count` destructive")
+    parser.add_argument("--old", action="store_true", help="serve the transport of 2024-11-05")
     options = parser.parse_args()
 
     gates = Gates(options.released)

@@ -2,7 +2,8 @@
 //
 // The same lines as ../python/client.py: orders on stdin (`initialize`, `list`, `call`, `cancel`, `answer`,
 // `work`, `close`), and what happens on stdout (`initialized`, `listed`, `progress`, `result`, `error`, `log`,
-// `asked`), and `withdrawn` when the server takes back a question.
+// `asked`), and `withdrawn` when the server takes back a question. A URL that ends in `/sse` is spoken to by
+// HTTP+SSE of 2024-11-05.
 
 import { createRequire } from "node:module";
 import { createInterface } from "node:readline";
@@ -12,6 +13,7 @@ import { pathToFileURL } from "node:url";
 const require = createRequire(`${process.env.PEERS_NODE}/package.json`);
 const load = (name) => import(pathToFileURL(require.resolve(`@modelcontextprotocol/sdk/${name}`)));
 const { Client } = await load("client/index.js");
+const { SSEClientTransport } = await load("client/sse.js");
 const { StreamableHTTPClientTransport } = await load("client/streamableHttp.js");
 const types = await load("types.js");
 
@@ -19,7 +21,8 @@ const tell = (event, what = {}) => console.log(JSON.stringify({ event, ...what }
 
 const capabilities = { sampling: {}, elicitation: { form: {} }, roots: {} };
 const client = new Client({ name: "peer", version: "1" }, { capabilities });
-const transport = new StreamableHTTPClientTransport(new URL(process.argv[2]));
+const Transport = process.argv[2].endsWith("/sse") ? SSEClientTransport : StreamableHTTPClientTransport;
+const transport = new Transport(new URL(process.argv[2]));
 
 const questions = [];
 const calls = new Map();
@@ -62,7 +65,7 @@ const orders = {
     await extra.sendNotification({ method: "notifications/progress", params });
   },
   async close() {
-    await transport.terminateSession();
+    await transport.terminateSession?.();
     await client.close();
     tell("closed");
     process.exit(0);
