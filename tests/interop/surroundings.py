@@ -29,3 +29,15 @@ class Surroundings(Stage):
             command = [str(self._peers.python_2), str(HERE / "python" / f"stateless_{role}.py")]
         node = {"PEERS_NODE": str(self._peers.node_2)}
         return await self._start(f"stateless {role} {kind}", [*command, *arguments], **node)
+
+    async def oauth_server(self, port: int, public: str) -> Steered:
+        """A server that wants a token, and believes to be reached at `public`."""
+        program = [str(self._peers.python_1), str(HERE / "python" / "oauth_server.py")]
+        server = await self._start("oauth server", [*program, "--port", str(port), "--public", public])
+        await server.wait_told("ready")
+        return server
+
+    async def oauth_client(self, url: str) -> Steered:
+        """A client that looks for a way to be let in, and makes one call."""
+        program = [str(self._peers.python_1), str(HERE / "python" / "oauth_client.py")]
+        return await self._start("oauth client", [*program, url])
