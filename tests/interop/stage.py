@@ -32,7 +32,7 @@ class Stage:
     async def server(self, kind: str, *flags: str, port: int = 0) -> tuple[Steered, int]:
         """A server of the official SDK, and its port. It is there again, empty, when started again there."""
         if kind == "typescript":
-            return await self._everything(port or _free_port())
+            return await self._everything(port or free_port())
         if kind == "typescript-sdk":
             program = ["node", str(HERE / "ts" / "server.mjs")]
         else:
@@ -117,7 +117,7 @@ def _port(address: str) -> int:
     return int(address.rpartition(":")[2])
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port: int = probe.getsockname()[1]
         return port

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tests.interop.stage import HERE, Stage
+import tempfile
+from pathlib import Path
+
+from tests.interop.stage import HERE, Stage, free_port
 from tests.interop.steered import Steered
 
 STATELESS_KINDS = ("python-2.3", "typescript-2.4")
@@ -41,3 +44,20 @@ class Surroundings(Stage):
         """A client that looks for a way to be let in, and makes one call."""
         program = [str(self._peers.python_1), str(HERE / "python" / "oauth_client.py")]
         return await self._start("oauth client", [*program, url])
+
+    async def nginx(self, target: int, *directives: str, port: int = 0) -> tuple[Steered, int]:
+        """nginx in front of this port, and its own; as it is by default but for these directives."""
+        folder = self._folder()
+        port = port or free_port()
+        names = {"PREFIX": str(folder), "PORT": str(port), "TARGET": str(target)}
+        text = Path(__file__).with_name("nginx.conf").read_text().replace("DIRECTIVES", " ".join(directives))
+        for name, value in names.items():
+            text = text.replace(name, value)
+        conf = folder / "nginx.conf"
+        conf.write_text(text)
+        nginx = await self._start("nginx", [str(self._peers.nginx), "-p", str(folder), "-c", str(conf)])
+        await nginx.wait_text('using the "epoll" event method')
+        return nginx, port
+
+    def _folder(self) -> Path:
+        return Path(self._stack.enter_context(tempfile.TemporaryDirectory()))

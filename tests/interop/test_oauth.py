@@ -6,16 +6,9 @@ server says of its own address has to be the address that clients use: the proxy
 
 from __future__ import annotations
 
-import socket
-
 from tests.interop.recorded import Exchange, exchanges
+from tests.interop.stage import free_port
 from tests.interop.surroundings import Surroundings
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _is_past_the_guard(exchange: Exchange) -> bool:
@@ -23,7 +16,7 @@ def _is_past_the_guard(exchange: Exchange) -> bool:
 
 
 async def test_a_client_finds_its_way_to_a_token_through_the_proxy(around: Surroundings) -> None:
-    upstream = _free_port()
+    upstream = free_port()
     far = await around.cutter(upstream)
     proxy = await around.proxy(far.port)
     near = await around.cutter(proxy.port)
@@ -56,7 +49,7 @@ async def test_a_server_that_names_its_inner_address_is_refused_by_the_client(
     around: Surroundings,
 ) -> None:
     """What operators have to set right, and `docs/in-front.md` says: on the server, not here."""
-    upstream = _free_port()
+    upstream = free_port()
     proxy = await around.proxy(upstream)
     await around.oauth_server(upstream, f"http://127.0.0.1:{upstream}")
 

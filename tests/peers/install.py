@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
@@ -31,7 +31,7 @@ class Peers:
 
     `python_1` and `python_2` are the official SDK's two majors, `fastmcp` is FastMCP. `node` has the
     TypeScript SDK 1.x and server-everything, `node_2` the TypeScript SDK 2.x and mcp-remote, `conformance`
-    both releases of the official suite and a Node to run them with.
+    both releases of the official suite and a Node to run them with. `nginx` is the program.
     """
 
     python_1: Path
@@ -40,6 +40,7 @@ class Peers:
     node: Path
     node_2: Path
     conformance: Path
+    nginx: Path
 
     @property
     def node_22(self) -> Path:
@@ -62,7 +63,7 @@ def _has_home() -> bool:
 def ensure() -> Peers:
     """Install what is missing and say where everything is.
 
-    Raises `MissingTool` if Node is not there and cannot be installed, `OSError` if the folder cannot be
+    Raises `MissingTool` if a program is not there and cannot be installed, `OSError` if the folder cannot be
     written, and `subprocess.CalledProcessError` if a package client fails.
     """
     return Peers(
@@ -72,6 +73,7 @@ def ensure() -> Peers:
         node=_node("node", "ts"),
         node_2=_node("node-2", "ts-2"),
         conformance=_node("conformance", "conformance"),
+        nginx=_program("nginx"),
     )
 
 
@@ -107,23 +109,37 @@ def _python_environment(folder: Path, pins: Sequence[Path]) -> None:
 
 
 def _node_environment(folder: Path, pins: Sequence[Path]) -> None:
-    _need_node()
+    _need({"node": "nodejs", "npm": "npm"})
     for pin in pins:
         shutil.copy(pin, folder)
     variables = {} if _has_home() else {"npm_config_cache": str(cache() / "npm")}
     _run(["npm", "ci", "--prefix", str(folder), "--no-audit", "--no-fund", "--loglevel=error"], variables)
 
 
-def _need_node() -> None:
-    """Have `node` and `npm`, from Debian's packages if this is root's machine."""
-    missing = [program for program in ("node", "npm") if shutil.which(program) is None]
+def _program(name: str) -> Path:
+    """Where this program is, whose Debian package has its name."""
+    _need({name: name})
+    found = _find(name)
+    assert found is not None
+    return Path(found)
+
+
+def _find(program: str) -> str | None:
+    """Also where servers are, which is on no user's path."""
+    return shutil.which(program, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
+
+
+def _need(packages: Mapping[str, str]) -> None:
+    """Have these programs, from Debian's packages of these names if this is root's machine."""
+    missing = [program for program in packages if _find(program) is None]
     if not missing:
         return
+    names = list(packages.values())
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        raise MissingTool(f"{' and '.join(missing)} missing (on Debian: apt-get install nodejs npm)")
-    print("set-up: installing nodejs and npm", flush=True)
+        raise MissingTool(f"{' and '.join(missing)} missing (on Debian: apt-get install {' '.join(names)})")
+    print(f"set-up: installing {' and '.join(names)}", flush=True)
     _run(["apt-get", "update", "-qq"])
-    _run(["apt-get", "install", *APT_QUIET, "nodejs", "npm"], {"DEBIAN_FRONTEND": "noninteractive"})
+    _run(["apt-get", "install", *APT_QUIET, *names], {"DEBIAN_FRONTEND": "noninteractive"})
 
 
 def _run(command: Sequence[str], variables: dict[str, str] | None = None) -> None:
