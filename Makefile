@@ -66,8 +66,9 @@ lock: ## pin all dependencies anew, with hashes (needs uv)
 	uv pip compile $(LOCK) tests/peers/python/mcp-1.in -o tests/peers/python/mcp-1.txt
 	uv pip compile $(LOCK) tests/peers/python/mcp-2.in -o tests/peers/python/mcp-2.txt
 	uv pip compile $(LOCK) tests/peers/python/fastmcp.in -o tests/peers/python/fastmcp.txt
+	uv pip compile $(LOCK) tests/peers/python/browser.in -o tests/peers/python/browser.txt
 	uv pip compile $(LOCK) tests/fuzz/atheris.in -o tests/fuzz/atheris.txt
-	for folder in ts ts-2 conformance; do \
+	for folder in ts ts-2 browser conformance; do \
 		npm --prefix tests/peers/$$folder install --package-lock-only --omit-lockfile-registry-resolved=true || exit; \
 	done
 LOCK := --universal --python-version 3.11 --generate-hashes --upgrade --quiet \

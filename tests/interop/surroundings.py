@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 import tempfile
 from pathlib import Path
 
@@ -58,6 +60,23 @@ class Surroundings(Stage):
         nginx = await self._start("nginx", [str(self._peers.nginx), "-p", str(folder), "-c", str(conf)])
         await nginx.wait_text('using the "epoll" event method')
         return nginx, port
+
+    async def browser(self, page: str) -> tuple[Steered, str]:
+        """A Chromium that will show this page of `tests/peers/browser`, and the page's origin."""
+        folder = self._folder()
+        self._bundle(HERE / "browser" / f"{page}.mjs", folder / f"{page}.js")
+        (folder / f"{page}.html").write_text(f'<script type="module" src="{page}.js"></script>')
+        program = [str(self._peers.browser), str(HERE / "python" / "browser.py")]
+        browser = await self._start("browser", [*program, str(self._peers.chromium), str(folder), page])
+        return browser, (await browser.wait_told("serving"))["origin"]
+
+    def _bundle(self, source: Path, target: Path) -> None:
+        """One file of the page and the SDK that it uses."""
+        esbuild = self._peers.bundler / "node_modules" / ".bin" / "esbuild"
+        flags = ["--bundle", "--format=esm", "--log-level=warning", f"--outfile={target}"]
+        installed = (self._peers.node / "node_modules", self._peers.node_2 / "node_modules")
+        env = {**os.environ, "NODE_PATH": os.pathsep.join(map(str, installed))}
+        subprocess.run([str(esbuild), str(source), *flags], check=True, env=env)
 
     def _folder(self) -> Path:
         return Path(self._stack.enter_context(tempfile.TemporaryDirectory()))

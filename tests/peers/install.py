@@ -31,7 +31,8 @@ class Peers:
 
     `python_1` and `python_2` are the official SDK's two majors, `fastmcp` is FastMCP. `node` has the
     TypeScript SDK 1.x and server-everything, `node_2` the TypeScript SDK 2.x and mcp-remote, `conformance`
-    both releases of the official suite and a Node to run them with. `nginx` is the program.
+    both releases of the official suite and a Node to run them with. `browser` has Playwright,
+    `bundler` esbuild; `nginx` and `chromium` are the programs.
     """
 
     python_1: Path
@@ -40,7 +41,10 @@ class Peers:
     node: Path
     node_2: Path
     conformance: Path
+    browser: Path
+    bundler: Path
     nginx: Path
+    chromium: Path
 
     @property
     def node_22(self) -> Path:
@@ -73,7 +77,10 @@ def ensure() -> Peers:
         node=_node("node", "ts"),
         node_2=_node("node-2", "ts-2"),
         conformance=_node("conformance", "conformance"),
+        browser=_python("browser"),
+        bundler=_node("bundler", "browser"),
         nginx=_program("nginx"),
+        chromium=_program("chromium"),
     )
 
 

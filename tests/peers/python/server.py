@@ -1,14 +1,14 @@
 """An MCP server made with the official Python SDK, 1.30 or 2.3, that a test can steer.
 
     python server.py --port 0 [--events] [--epoch] [--retry MS] [--released] [--asking] [--destructive]
-                     [--old]
+                     [--old] [--cors ORIGIN]
 
 It says what happens as JSON lines on stdout (`ready`, `received` with the method of each message,
 `execution` for each run of a tool, `cancelled` for one that was) and obeys JSON lines on stdin (`release`,
 `evict`, `forget`). `--events` gives it one event store for all its sessions, `--epoch`
 tags every message with the epoch of its session, `--retry` tells clients how long to wait before they resume,
 `--asking` adds tools that ask their caller (1.30 only), `--destructive` declares that `count` destroys,
-`--old` serves HTTP+SSE of 2024-11-05 at `/sse` instead.
+`--old` serves HTTP+SSE of 2024-11-05 at `/sse` instead, `--cors` lets pages of this origin in (1.30 only).
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ import uuid
 import uvicorn
 from epochs import EpochTags, Spy
 from event_store import IntegerEventStore
+from mcp.server.transport_security import TransportSecuritySettings
 from mcp.types import ToolAnnotations
+from starlette.middleware.cors import CORSMiddleware
 
 try:
     from mcp.server.mcpserver import Context, MCPServer
@@ -62,6 +64,8 @@ def build(gates: Gates, options: argparse.Namespace) -> tuple[object, MCPServer]
     """The ASGI application and the server behind it."""
     store = IntegerEventStore() if options.events else None
     resuming = {"event_store": store, "retry_interval": options.retry}
+    if options.cors:
+        resuming["transport_security"] = allowing(options.cors)
     server = MCPServer("peer") if IS_V2 else MCPServer("peer", **resuming)
     hints = ToolAnnotations(destructiveHint=True) if options.destructive else None
 
@@ -98,6 +102,20 @@ def build(gates: Gates, options: argparse.Namespace) -> tuple[object, MCPServer]
         return server.sse_app(), server
     app = server.streamable_http_app(**resuming) if IS_V2 else server.streamable_http_app()
     return app, server
+
+
+def allowing(origin: str) -> TransportSecuritySettings:
+    """The SDK's own guard against pages of elsewhere, which lets this one through."""
+    return TransportSecuritySettings(allowed_hosts=["127.0.0.1:*"], allowed_origins=[origin])
+
+
+def readable(app: object, origin: str) -> CORSMiddleware:
+    """`app`, answering preflights and letting pages of this origin read its answers, as its authors would."""
+    methods = ["GET", "POST", "DELETE"]
+    exposed = ["Mcp-Session-Id", "WWW-Authenticate"]
+    return CORSMiddleware(
+        app, allow_origins=[origin], allow_methods=methods, allow_headers=["*"], expose_headers=exposed
+    )
 
 
 class WebServer(uvicorn.Server):
@@ -151,6 +169,7 @@ async def main() -> None:
     parser.add_argument("--asking", action="store_true", help="add the tools that ask their caller")
     parser.add_argument("--destructive", action="store_true", help="declare `count` destructive")
     parser.add_argument("--old", action="store_true", help="serve the transport of 2024-11-05")
+    parser.add_argument("--cors", metavar="ORIGIN", help="let pages of this origin in")
     options = parser.parse_args()
 
     gates = Gates(options.released)
@@ -158,6 +177,8 @@ async def main() -> None:
     if options.epoch:
         app = EpochTags(app)
     app = Spy(app, lambda method: tell("received", method=method))
+    if options.cors:
+        app = readable(app, options.cors)
 
     listener = socket.create_server(("127.0.0.1", options.port))
     web = WebServer(uvicorn.Config(app, log_level="warning", lifespan="on", ws="none"))

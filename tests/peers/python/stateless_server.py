@@ -1,6 +1,6 @@
 """An MCP server of the Python SDK 2.3, for the stateless revision and for sessions, that a test can steer.
 
-    python stateless_server.py --port 0
+    python stateless_server.py --port 0 [--cors ORIGIN]
 
 Told on stdout: `ready`, `received` (the method of each message), `execution`, `cancelled` (a call that was),
 `listening` and `unlistened` (the ends of `subscriptions/listen`). Orders on stdin: `release` (calls with this
@@ -24,7 +24,7 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.subscriptions import InMemorySubscriptionBus
 from mcp.shared.subscriptions import ToolsListChanged
 from pydantic import Field
-from server import Gates, WebServer, tell
+from server import Gates, WebServer, allowing, readable, tell
 
 Region = Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})]
 
@@ -94,14 +94,18 @@ async def obey(gates: Gates, bus: Bus) -> None:
 async def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--cors", metavar="ORIGIN", help="let pages of this origin in")
     options = parser.parse_args()
 
     gates, bus = Gates(are_open=False), Bus()
-    app = build(gates, bus).streamable_http_app()
-    spied = Spy(app, lambda method: tell("received", method=method))
+    security = allowing(options.cors) if options.cors else None
+    app = build(gates, bus).streamable_http_app(transport_security=security)
+    app = Spy(app, lambda method: tell("received", method=method))
+    if options.cors:
+        app = readable(app, options.cors)
     listener = socket.create_server(("127.0.0.1", options.port))
     web = WebServer(
-        uvicorn.Config(spied, log_level="warning", lifespan="on", ws="none", timeout_graceful_shutdown=1)
+        uvicorn.Config(app, log_level="warning", lifespan="on", ws="none", timeout_graceful_shutdown=1)
     )
     serving = asyncio.create_task(web.serve(sockets=[listener]))
     obeying = asyncio.create_task(obey(gates, bus))
