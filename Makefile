@@ -1,4 +1,5 @@
-# Two commands need nothing but Python >= 3.11, Node >= 18 and, as root, apt:  make demo  and  make test.
+# Two commands need nothing but Python >= 3.11 and, as root, apt:  make demo  and  make test. (Without root, what
+# set-up cannot install has to be there: Node >= 18, nginx and Chromium.)
 # Set-up happens by itself and once: .venv is made anew only when what it is made from changes, and the real
 # servers and clients of tests/interop are kept in ~/.cache/epochgate (EPOCHGATE_CACHE moves them).
 

@@ -219,6 +219,21 @@ async def test_an_answer_that_breaks_is_the_clients_to_ask_for_again(
     assert proxy.moved("epochgate_reissues_total") == proxy.moved("epochgate_resumes_total") == {}
 
 
+async def test_a_client_of_sessions_is_told_that_a_server_has_none_of_them(around: Surroundings) -> None:
+    _, upstream = await around.stateless_server("typescript-2.4", "--modern-only")
+    far = await around.cutter(upstream)
+    proxy = await around.proxy(far.port)
+    near = await around.cutter(proxy.port)
+    client = await around.client("python-2.3", near.port)
+
+    await client.order("initialize")
+    error = await client.wait_told("error")
+
+    assert (error["code"], error["data"]["supported"]) == (-32022, [MODERN])
+    assert [one.answer for one in exchanges(near)] == [one.answer for one in exchanges(far)]
+    assert [one.status for one in exchanges(near)] == [400]
+
+
 @of_servers
 async def test_one_address_serves_both_eras_side_by_side(around: Surroundings, server_kind: str) -> None:
     server, upstream = await around.stateless_server(server_kind)

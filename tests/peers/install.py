@@ -12,13 +12,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
 TREE = HERE.parents[1]
 APT_QUIET = ("-y", "-qq", "--no-install-recommends")
+# Programs that no folder can hold, and Debian's packages of them.
+PROGRAMS = {"node": "nodejs", "npm": "npm", "nginx": "nginx", "chromium": "chromium"}
 
 
 class MissingTool(RuntimeError):
@@ -70,6 +72,7 @@ def ensure() -> Peers:
     Raises `MissingTool` if a program is not there and cannot be installed, `OSError` if the folder cannot be
     written, and `subprocess.CalledProcessError` if a package client fails.
     """
+    programs = _programs()
     return Peers(
         python_1=_python("mcp-1"),
         python_2=_python("mcp-2"),
@@ -79,8 +82,8 @@ def ensure() -> Peers:
         conformance=_node("conformance", "conformance"),
         browser=_python("browser"),
         bundler=_node("bundler", "browser"),
-        nginx=_program("nginx"),
-        chromium=_program("chromium"),
+        nginx=programs["nginx"],
+        chromium=programs["chromium"],
     )
 
 
@@ -116,19 +119,18 @@ def _python_environment(folder: Path, pins: Sequence[Path]) -> None:
 
 
 def _node_environment(folder: Path, pins: Sequence[Path]) -> None:
-    _need({"node": "nodejs", "npm": "npm"})
     for pin in pins:
         shutil.copy(pin, folder)
     variables = {} if _has_home() else {"npm_config_cache": str(cache() / "npm")}
     _run(["npm", "ci", "--prefix", str(folder), "--no-audit", "--no-fund", "--loglevel=error"], variables)
 
 
-def _program(name: str) -> Path:
-    """Where this program is, whose Debian package has its name."""
-    _need({name: name})
-    found = _find(name)
-    assert found is not None
-    return Path(found)
+def _programs() -> dict[str, Path]:
+    """Where the programs are, from Debian's packages if this is root's machine."""
+    missing = [program for program in PROGRAMS if _find(program) is None]
+    if missing:
+        _install(missing)
+    return {program: Path(_find(program) or program) for program in PROGRAMS}
 
 
 def _find(program: str) -> str | None:
@@ -136,17 +138,14 @@ def _find(program: str) -> str | None:
     return shutil.which(program, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
 
 
-def _need(packages: Mapping[str, str]) -> None:
-    """Have these programs, from Debian's packages of these names if this is root's machine."""
-    missing = [program for program in packages if _find(program) is None]
-    if not missing:
-        return
-    names = list(packages.values())
+def _install(missing: Sequence[str]) -> None:
+    packages = [PROGRAMS[program] for program in missing]
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
-        raise MissingTool(f"{' and '.join(missing)} missing (on Debian: apt-get install {' '.join(names)})")
-    print(f"set-up: installing {' and '.join(names)}", flush=True)
+        install = f"apt-get install {' '.join(packages)}"
+        raise MissingTool(f"{' and '.join(missing)} missing (on Debian: {install})")
+    print(f"set-up: installing {' and '.join(packages)}", flush=True)
     _run(["apt-get", "update", "-qq"])
-    _run(["apt-get", "install", *APT_QUIET, *names], {"DEBIAN_FRONTEND": "noninteractive"})
+    _run(["apt-get", "install", *APT_QUIET, *packages], {"DEBIAN_FRONTEND": "noninteractive"})
 
 
 def _run(command: Sequence[str], variables: dict[str, str] | None = None) -> None:
