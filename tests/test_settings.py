@@ -138,6 +138,7 @@ def test_variables_that_kubernetes_makes_for_a_service_are_left_alone() -> None:
             "(health serves probes and metrics elsewhere)",
         ),
         ({"journal_stream": "1GiB"}, "journal_stream: larger than journal_session; give at most 64 MiB"),
+        ({"ready_grace": "10s"}, "heal_deadline: larger than ready_grace; give at most 10 s"),
         ({"drain_delay": "1h"}, "drain_delay: larger than drain; give at most 25 s"),
     ],
 )

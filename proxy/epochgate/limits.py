@@ -169,6 +169,7 @@ class Limits(BaseSettings):
 _ORDERED = (
     ("resume_headers", "resume_deadline"),
     ("drain_delay", "drain"),
+    ("heal_deadline", "ready_grace"),  # or readiness takes away what a heal is about to mend
     ("silence", "max_silence"),
     ("max_event_bytes", "journal_stream"),
     ("journal_stream", "journal_session"),

@@ -136,7 +136,7 @@ class McpServer:
         return len(self.runs)
 
     def found(self) -> dict[str, int]:
-        """What the issue counts: opened sessions, their `initialized`, and executions."""
+        """What a heal must not do twice: opened sessions, their `initialized`, and executions."""
         return {
             "initialize": self.counts["initialize"],
             "initialized": self.counts["notifications/initialized"],
