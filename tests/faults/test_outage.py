@@ -25,6 +25,8 @@ async def test_a_server_that_is_away_under_calls_leaves_the_proxy_ready_and_lose
     server = McpServer(waits)
     async with serving(server), guarding(server.port) as proxy:
         clients = [Client(proxy.port, version=PRIMED) for _ in range(CLIENTS)]
+        for client in clients:
+            await client.open()
         begun = [await begin(client) for client in clients]
         answers, cursors = [answer for answer, _ in begun], [cursor for _, cursor in begun]
         await server.stop()
@@ -51,7 +53,6 @@ async def test_a_server_that_is_away_under_calls_leaves_the_proxy_ready_and_lose
 
 async def begin(client: Client) -> tuple[Answer, str]:
     """A call that is under way, and the cursor of its client."""
-    await client.open()
     answer = await client.call()
     while (event := await answer.next_event()) is not None:
         if event.is_message and event.id is not None:
