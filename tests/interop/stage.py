@@ -30,28 +30,20 @@ class Stage:
         await self._stack.aclose()
 
     async def server(self, kind: str, *flags: str, port: int = 0) -> tuple[Steered, int]:
-        """A server of the official SDK, and its port. It is there again, empty, when started again there."""
+        """A server, and its port. It is there again, empty, when started again there."""
         if kind == "typescript":
             return await self._everything(port or free_port())
-        if kind == "typescript-sdk":
-            program = ["node", str(HERE / "ts" / "server.mjs")]
-        else:
-            program = [self._python(kind), str(HERE / "python" / "server.py")]
-        command = [*program, "--port", str(port), *flags]
+        command = [*self._program(kind, "server"), "--port", str(port), *flags]
         server = await self._start(f"server {kind}", command)
         return server, (await server.wait_told("ready"))["port"]
 
     async def client(self, kind: str, port: int) -> Steered:
-        """A client of the official SDK that talks to this port."""
+        """A client that talks to this port."""
         return await self.client_of(kind, f"http://127.0.0.1:{port}/mcp")
 
     async def client_of(self, kind: str, url: str) -> Steered:
         """The same for any URL."""
-        if kind == "typescript":
-            command = ["node", str(HERE / "ts" / "client.mjs"), url]
-        else:
-            command = [self._python(kind), str(HERE / "python" / "client.py"), url]
-        client = await self._start(f"client {kind}", command)
+        client = await self._start(f"client {kind}", [*self._program(kind, "client"), url])
         await client.wait_told("ready")
         return client
 
@@ -60,7 +52,8 @@ class Stage:
         if kind == "typescript-sdk":
             program = [str(self._peers.node_22), str(HERE / "ts" / "conformance.mjs")]
         else:
-            program = [self._python(kind), str(HERE / "python" / "conformance.py")]
+            python = self._program(kind, "server")[0]
+            program = [python, str(HERE / "python" / "conformance.py")]
         server = await self._start(f"fixtures {kind}", program)
         return int((await server.wait_told("ready"))["port"])
 
@@ -88,13 +81,27 @@ class Stage:
         return server, port
 
     async def _start(self, name: str, command: list[str], **variables: str) -> Steered:
-        env = {**os.environ, "PEERS_NODE": str(self._peers.node), **variables}
+        nodes = {"PEERS_NODE": str(self._peers.node), "PEERS_NODE_2": str(self._peers.node_2)}
+        env = {**os.environ, **nodes, **variables}
         process = await Steered.start(name, command, env)
         self._stack.push_async_callback(process.kill)
         return process
 
-    def _python(self, kind: str) -> str:
-        return str(self._peers.python_1 if kind == "python-1.30" else self._peers.python_2)
+    def _program(self, kind: str, role: str) -> list[str]:
+        """What runs the server or the client of a kind."""
+        match kind:
+            case "python-1.30":
+                return [str(self._peers.python_1), str(HERE / "python" / f"{role}.py")]
+            case "python-2.3":
+                return [str(self._peers.python_2), str(HERE / "python" / f"{role}.py")]
+            case "fastmcp":
+                return [str(self._peers.fastmcp), str(HERE / "python" / f"fastmcp_{role}.py")]
+            case "mcp-remote":
+                return [str(self._peers.python_1), str(HERE / "python" / f"bridge_{role}.py")]
+            case "typescript-2":
+                return ["node", str(HERE / "ts-2" / f"{role}.mjs")]
+            case _:
+                return ["node", str(HERE / "ts" / f"{role}.mjs")]
 
 
 class Proxy:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,7 @@ class Steered:
     def __init__(self, name: str, process: asyncio.subprocess.Process) -> None:
         self.name = name
         self.lines: list[Line] = []
+        self._times: list[float] = []
         self._process = process
         self._changed = asyncio.Condition()
         assert process.stdout is not None
@@ -51,6 +53,10 @@ class Steered:
         wanted = {"event": event, **where}
         return [line for line in self.lines if wanted.items() <= line.items()]
 
+    def time_of(self, line: Line) -> float:
+        """When it told this line, on the monotonic clock."""
+        return next(at for at, told in zip(self._times, self.lines, strict=True) if told is line)
+
     async def wait_told(self, event: str, *, times: int = 1, **where: object) -> Line:
         """The first such line, or the one that makes them so many, said already or yet to come.
 
@@ -59,14 +65,11 @@ class Steered:
         await self._wait(lambda: len(self.told(event, **where)) >= times, f"{event} {where}")
         return self.told(event, **where)[times - 1]
 
-    async def wait_answer(self, call: str) -> Line:
+    async def wait_answer(self, call: str, *, within: float = DEADLINE_S) -> Line:
         """The result or the error of a call that a client was ordered to make. Raises `NotTold`."""
 
-        def answers() -> list[Line]:
-            return self.told("result", call=call) + self.told("error", call=call)
-
-        await self._wait(lambda: bool(answers()), f"the answer of {call}")
-        return answers()[0]
+        await self._wait(lambda: bool(self._answers(call)), f"the answer of {call}", within)
+        return self._answers(call)[0]
 
     async def wait_result(self, call: str) -> Line:
         """The result of such a call. Raises `NotTold`, at once on an error."""
@@ -74,6 +77,17 @@ class Steered:
         if answer["event"] != "result":
             raise NotTold(f"{self.name} got an error instead of a result: {self._story()}")
         return answer
+
+    async def wait_asked(self, call: str, *, times: int) -> None:
+        """Wait until a client was asked so often, or its call was answered without. Raises `NotTold`."""
+
+        def is_so() -> bool:
+            return len(self.told("asked")) >= times or bool(self._answers(call))
+
+        await self._wait(is_so, f"a question of {call}")
+
+    def _answers(self, call: str) -> list[Line]:
+        return self.told("result", call=call) + self.told("error", call=call)
 
     async def wait_text(self, fragment: str) -> None:
         """Wait for a line of plain text that holds `fragment`. Raises `NotTold`."""
@@ -104,19 +118,19 @@ class Steered:
         await self._process.wait()
         await asyncio.gather(*self._readers)
 
-    async def _wait(self, is_so: Callable[[], bool], what: str) -> None:
+    @property
+    def has_ended(self) -> bool:
+        """Whether it can tell nothing more."""
+        return self._open_pipes == 0
+
+    async def _wait(self, is_so: Callable[[], bool], what: str, within: float = DEADLINE_S) -> None:
         async with self._changed:
             try:
-                await asyncio.wait_for(
-                    self._changed.wait_for(lambda: is_so() or self._has_ended()), DEADLINE_S
-                )
+                await asyncio.wait_for(self._changed.wait_for(lambda: is_so() or self.has_ended), within)
             except TimeoutError:
                 raise NotTold(f"{self.name} never told {what}: {self._story()}") from None
         if not is_so():
             raise NotTold(f"{self.name} ended without telling {what}: {self._story()}")
-
-    def _has_ended(self) -> bool:
-        return self._open_pipes == 0
 
     def _story(self) -> str:
         return "\n  ".join(["", *(json.dumps(line) for line in self.lines[-40:])])
@@ -125,6 +139,7 @@ class Steered:
         while line := await pipe.readline():
             async with self._changed:
                 self.lines.append(_parse(line))
+                self._times.append(time.monotonic())
                 self._changed.notify_all()
         async with self._changed:
             self._open_pipes -= 1

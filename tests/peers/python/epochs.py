@@ -71,7 +71,7 @@ def _tag_line(line: bytes, epoch: int) -> bytes:
 
 
 class Spy:
-    """Tells the method of each JSON-RPC message that a client posted."""
+    """Tells the method of each JSON-RPC message that a client posted, and of each DELETE."""
 
     def __init__(self, app: App, told: Callable[[str], None]) -> None:
         self._app = app
@@ -79,6 +79,8 @@ class Spy:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = b""
+        if scope.get("method") == "DELETE":
+            self._told("DELETE")
 
         async def heard() -> Message:
             nonlocal body
