@@ -44,9 +44,13 @@ class Steered:
         return cls(name, process)
 
     async def order(self, do: str, **what: object) -> None:
+        """Raises `NotTold` if the process has ended."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps({"do": do, **what}).encode() + b"\n")
-        await self._process.stdin.drain()
+        try:
+            await self._process.stdin.drain()
+        except ConnectionError:
+            raise NotTold(f"{self.name} ended before it was ordered to {do}: {self._story()}") from None
 
     def told(self, event: str, **where: object) -> list[Line]:
         """The lines so far with this `event` and these values."""

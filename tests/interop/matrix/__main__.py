@@ -1,4 +1,4 @@
-"""Runs the matrix and writes docs/interop.md; exits with 1 if a cell is worse than without the proxy."""
+"""Runs the matrix and writes docs/interop.md; exits with 1 if a promise was broken in a cell."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from epochgate import __version__
-from tests.interop.matrix.outcomes import Cell
 from tests.interop.matrix.peers import CLIENTS, SERVERS
 from tests.interop.matrix.report import PAGE, page
 from tests.interop.matrix.run import play_all
@@ -38,11 +37,11 @@ def main() -> int:
     if options.json:
         plain = [{**asdict(result), "cell": result.cell} for result in results]
         options.json.write_text(json.dumps(plain, indent=1, default=lambda member: member.value))
-    worse = [result for result in results if result.cell is Cell.WORSE]
-    print(f"{len(results)} cells in {time.monotonic() - began:.0f} s, {len(worse)} worse: {options.page}")
-    for result in worse:
-        print(f"worse: {result}")
-    return 1 if worse else 0
+    broken = [result for result in results if result.complaint]
+    print(f"{len(results)} cells in {time.monotonic() - began:.0f} s: {options.page}")
+    for result in broken:
+        print(f"{result.complaint}: {result}")
+    return 1 if broken else 0
 
 
 if __name__ == "__main__":

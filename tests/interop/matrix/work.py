@@ -67,18 +67,18 @@ class Counting:
     def judge(self, client: Steered, servers: Servers, call: str, answer: Line, max_runs: int) -> str:
         runs = [line["run"] for server in servers for line in server.told("execution", label=call)]
         seen = [(line["message"], line["progress"]) for line in client.told("progress", call=call)]
-        told = json.loads(answer["text"])
+        told = _parsed(answer)
         order = [runs.index(run) if run in runs else -1 for run, _ in seen]
-        if told["sum"] != self.steps * (self.steps + 1) // 2:
+        if told.get("sum") != self.steps * (self.steps + 1) // 2:
             return "a wrong sum"
-        if told["run"] not in runs or -1 in order:
+        if told.get("run") not in runs or -1 in order:
             return "of a run that was not made for this call"
         if len(runs) > max_runs:
             return f"ran {len(runs)} times"
         if order != sorted(order) or any(a >= b for a, b in pairwise(seen) if a[0] == b[0]):
             return "progress out of order"
         if seen and runs.index(told["run"]) < order[-1]:
-            return "of an older run than its progress"
+            return "of an older run than progress"
         return ""
 
     def all_progress(self, client: Steered, call: str) -> bool:
@@ -96,7 +96,7 @@ class Counting:
         await client.order("call", call=call, tool="ask", arguments=arguments)
 
     def judge_asked(self, answer: Line, said: str) -> str:
-        return "" if json.loads(answer["text"])["answer"] == said else "another answer"
+        return "" if _parsed(answer).get("answer") == said else "another answer"
 
     async def evict(self, server: Steered, port: int) -> None:
         times = len(server.told("evicted")) + 1
@@ -157,6 +157,15 @@ class LongOperation:
     def _seconds(self, call: str) -> float:
         """3 s and the call's number in milliseconds."""
         return 3 + int(call.rpartition("-")[2]) / 1000
+
+
+def _parsed(answer: Line) -> Line:
+    """What a steered server answered; nothing if it was not its answer."""
+    try:
+        told = json.loads(answer["text"])
+    except ValueError:
+        return {}
+    return told if isinstance(told, dict) else {}
 
 
 def _delete(port: int, session: str) -> None:
