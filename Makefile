@@ -33,8 +33,8 @@ test-long: export EPOCHGATE_LONG := 1
 test-long: lint peers ## everything with full counts (< 60 min)
 	@$(BIN)/pytest
 
-interop: peers ## only the tests against real SDK clients and servers
-	@$(BIN)/pytest tests/interop
+interop: peers ## every real client with every real server, with and without the proxy; writes docs/interop.md
+	@$(BIN)/python -m tests.interop.matrix
 
 simulate: $(READY) ## only the simulation: SEEDS=N schedules, from START on
 	@$(BIN)/python -m tests.properties.simulation --seeds $(or $(SEEDS),1000) --start $(or $(START),0)

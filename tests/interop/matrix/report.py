@@ -30,7 +30,7 @@ def page(results: Sequence[Result], when: datetime, version: str) -> str:
         "## Every client with every server",
         _about_cells(),
         *(part for server in servers for part in (f"### {server}", _cells(results, server))),
-        "## What differs",
+        "## What does not work both ways",
         _about_differences(),
         _differences(results),
     ]
@@ -72,7 +72,11 @@ def _about_cells() -> str:
 
 
 def _about_differences() -> str:
-    return "Every cell but those that work, and what happened in it."
+    return (
+        "What happened in the cells that do not work both ways, but for the restarts above. In the stateless "
+        "revision there is no session to end or to lose, servers cannot ask, and a connection that breaks "
+        "cancels its call: the proxy passes all that as it is."
+    )
 
 
 def _restarts(results: Sequence[Result], scenario: str) -> str:
@@ -122,7 +126,8 @@ def _cells(results: Sequence[Result], server: str) -> str:
 def _differences(results: Sequence[Result]) -> str:
     alike: dict[tuple[str, str, str, str, str], list[str]] = {}
     for result in results:
-        if result.cell is not Cell.WORKS and result.direct is not None:
+        is_told = result.cell is Cell.WORKS or result.scenario in RESTARTS
+        if not is_told and result.direct is not None:
             told = (_told(result.direct), _told(result.through))
             key = (result.scenario, result.client, result.cell.value, *told)
             alike.setdefault(key, []).append(result.server)

@@ -18,7 +18,7 @@ from tests.peers.install import Peers
 Pair = tuple[Client, Server]
 
 # Directly, pairs mostly wait for answers that never come; through the proxy they keep the cores busy.
-DIRECTLY_AT_ONCE = 10
+DIRECTLY_AT_ONCE = 12
 THROUGH_AT_ONCE = 3
 
 

@@ -100,13 +100,13 @@ SCENARIOS: dict[str, Scenario] = {
 
 
 async def play_scenario(play: Play, scenario: Scenario) -> Outcome:
-    """Its outcome. A client that did not come out of it well is not used again."""
+    """Its outcome. A client is used again only if it got an answer and keeps its session."""
     try:
         outcome = await scenario(play)
     except NotTold as error:
         ending = Ending.CRASH if play.client.has_ended else Ending.HANG
         outcome = Outcome(ending, False, 0, str(error).partition("\n")[0])
-    if not outcome.is_good:
+    if outcome.ending not in (Ending.RIGHT, Ending.ERROR) or not outcome.keeps_session:
         await play.give_up_client()
     return outcome
 
