@@ -14,7 +14,8 @@ import uvicorn
 from event_store import IntegerEventStore
 from fixtures import MCPServer, add_fixtures
 from mcp import types
-from server import IS_V2, WebServer
+from server import IS_V2
+from steering import WebServer
 
 RETRY_MS = 100
 

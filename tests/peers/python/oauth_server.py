@@ -24,7 +24,7 @@ from mcp.server.auth.provider import (
 from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
 from mcp.server.fastmcp import FastMCP
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
-from server import WebServer
+from steering import WebServer
 
 HOUR_S = 3600
 

@@ -24,7 +24,8 @@ from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.subscriptions import InMemorySubscriptionBus
 from mcp.shared.subscriptions import ToolsListChanged
 from pydantic import Field
-from server import Gates, WebServer, allowing, readable, tell
+from server import allowing, readable
+from steering import Gates, WebServer, tell
 
 Region = Annotated[str, Field(json_schema_extra={"x-mcp-header": "Region"})]
 

@@ -75,7 +75,7 @@ def options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-class _WebServer(uvicorn.Server):
+class WebServer(uvicorn.Server):
     """uvicorn, telling when it listens."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -90,7 +90,7 @@ async def serve(app: App, port: int, has_epochs: bool, gates: Gates, manager: Ca
         app = EpochTags(app)
     app = Spy(app, lambda method: tell("received", method=method))
     listener = socket.create_server(("127.0.0.1", port))
-    web = _WebServer(uvicorn.Config(app, log_level="warning", lifespan="on", ws="none"))
+    web = WebServer(uvicorn.Config(app, log_level="warning", lifespan="on", ws="none"))
     serving = asyncio.create_task(web.serve(sockets=[listener]))
     obeying = asyncio.create_task(_obey(gates, manager))
     await asyncio.wait({serving, obeying}, return_when=asyncio.FIRST_COMPLETED)

@@ -85,7 +85,7 @@ export async function act(open) {
   };
 
   async function end() {
-    await session.transport.terminateSession();
+    await session.transport.terminateSession?.();
     await session.client.close();
   }
 
