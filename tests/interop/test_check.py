@@ -24,14 +24,21 @@ NOTHING_TO_RESUME = ("cannot tell", "cannot tell", "cannot tell", "cannot tell")
         ("python-1.30", (), COUNT, NOTHING_TO_RESUME, 2),
         ("python-2.3", (), COUNT, NOTHING_TO_RESUME, 2),
         ("typescript-sdk", (), COUNT, NOTHING_TO_RESUME, 2),
+        ("fastmcp", (), COUNT, NOTHING_TO_RESUME, 2),
+        ("typescript-2", (), COUNT, NOTHING_TO_RESUME, 2),
         # One store for all sessions serves each the events of the others, and no epoch is stated.
         ("python-1.30", ("--events",), COUNT, ("kept", "broken", "cannot tell", "broken"), 1),
         ("python-2.3", ("--events",), COUNT, ("kept", "broken", "cannot tell", "broken"), 1),
         ("python-1.30", ("--events", "--epoch"), COUNT, ("kept", "broken", "kept", "kept"), 1),
+        # Its store keeps sessions apart, but a cursor that names nothing is taken with 200 and an end.
+        ("fastmcp", ("--events",), COUNT, ("kept", "broken", "cannot tell", "broken"), 1),
         # Takes any cursor with 200 and says nothing; dead sessions get 400 instead of 404.
         ("typescript", (), OPERATION, ("cannot tell", "broken", "cannot tell", "cannot tell"), 1),
     ],
-    ids=str.split("python-1 python-2 typescript python-1-store python-2-store python-1-epoch everything"),
+    ids=str.split(
+        "python-1 python-2 typescript fastmcp typescript-2 "
+        "python-1-store python-2-store python-1-epoch fastmcp-store everything"
+    ),
 )
 async def test_each_server_gets_its_verdict(
     stage: Stage,
