@@ -82,7 +82,9 @@ class Stage:
 
     async def _start(self, name: str, command: list[str], **variables: str) -> Steered:
         nodes = {"PEERS_NODE": str(self._peers.node), "PEERS_NODE_2": str(self._peers.node_2)}
-        env = {**os.environ, **nodes, **variables}
+        # All run by one Node, whatever the machine has.
+        path = f"{self._peers.node_22.parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+        env = {**os.environ, **nodes, "PATH": path, **variables}
         process = await Steered.start(name, command, env)
         self._stack.push_async_callback(process.kill)
         return process
