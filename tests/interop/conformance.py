@@ -19,12 +19,12 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from tests.peers.install import Peers
+from tests.peers.install import TREE, Peers
 
 RUN_S = 120.0  # the longest selection takes 7 s on an idle machine
 SHOWN_CHARS = 100
 TIME_IN_NAME = re.compile(r"-\d{4}-\d\d-\d\dT[\d-]+Z$")
-THROUGH = Path(__file__).parent / "through.py"
+THROUGH = "tests.interop.through"
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class Suite:
         self, command: Sequence[str], scenario: str, *selection: str, is_through: bool = False
     ) -> Record:
         """What it finds at the client that this command starts, if wanted through a proxy of its own."""
-        wrapper = [sys.executable, str(THROUGH)] if is_through else []
+        wrapper = [sys.executable, "-m", THROUGH] if is_through else []
         started = shlex.join([*wrapper, *command])
         record = await self._record("client", "--command", started, "--scenario", scenario, *selection)
         # A client has several requests on their way at once, which may arrive in any order.
@@ -142,6 +142,7 @@ class Suite:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=self._environment,
+            cwd=TREE,  # where `THROUGH` is found
             start_new_session=True,
         )
         try:

@@ -1,4 +1,4 @@
-"""Runs a client through a proxy of its own: `python through.py COMMAND… URL`.
+"""Runs a client through a proxy of its own: `python -m tests.interop.through COMMAND… URL`.
 
 Whoever starts the client, as the official suite does, appends the address of the server.
 """
