@@ -42,15 +42,20 @@ async def _drain(settings: Settings, place: Place) -> None:
             async with http.post(_url(place)) as answer:
                 await answer.read()
         except aiohttp.ClientConnectorError as error:
-            raise CannotDrain(f"nothing answers at admin {place}: {reason_of(error.os_error)}") from None
+            why = reason_of(error.os_error)
+            raise CannotDrain(
+                f"nothing answers at admin {place}: {why}; give --admin as the process has it"
+            ) from None
         except TimeoutError:
             raise CannotDrain(f"not drained after {settings.drain + _MARGIN_S:g} s") from None
         except aiohttp.ClientError:
             return  # it is gone: nothing is left to drain
-        if answer.status != 200:
+        if answer.status == 401:
             raise CannotDrain(
-                f"admin {place} answered {answer.status}; give the address and token of epochgate"
+                f"admin {place} answered 401; give its token by --admin-token-file or EPOCHGATE_ADMIN_TOKEN"
             )
+        if answer.status != 200:
+            raise CannotDrain(f"admin {place} answered {answer.status}; give the admin address of epochgate")
 
 
 def _url(place: Place) -> str:

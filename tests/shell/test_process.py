@@ -53,6 +53,12 @@ async def test_an_address_that_is_not_ours_is_one_line_and_exit_code_1() -> None
     assert said.count("\n") == 1
 
 
+async def test_a_socket_in_a_folder_that_is_not_there_is_one_line_and_exit_code_1() -> None:
+    code, said = await refused("--listen", "unix:/nowhere/e.sock", "--admin", "off")
+    reason = "no such file or directory; give a path in a folder that is there"
+    assert (code, said) == (1, f"epochgate: --listen unix:/nowhere/e.sock: {reason}\n")
+
+
 async def test_it_raises_its_limit_of_open_files_to_the_hard_one() -> None:
     command = f"ulimit -Sn 256; exec {sys.executable} -m epochgate run --upstream http://127.0.0.1:1"
     process = await asyncio.create_subprocess_exec(
@@ -111,12 +117,14 @@ async def test_its_sessions_are_shown_without_their_ids() -> None:
 
 # going away
 
+WHERE = "give --admin as the process has it"
+
 
 @pytest.mark.parametrize(
     ("admin", "line"),
     [
-        ("127.0.0.1:1", "nothing answers at admin 127.0.0.1:1: connection refused"),
-        ("unix:/nowhere/e.sock", "nothing answers at admin unix:/nowhere/e.sock: no such file or directory"),
+        ("127.0.0.1:1", f"nothing answers at admin 127.0.0.1:1: connection refused; {WHERE}"),
+        ("unix:/no/e.sock", f"nothing answers at admin unix:/no/e.sock: no such file or directory; {WHERE}"),
         ("off", "admin is off: nobody can be told; send SIGTERM, or give --admin"),
     ],
 )
@@ -130,7 +138,7 @@ async def test_a_drain_needs_the_token_where_one_is_set(tmp_path: Path) -> None:
     flags = ("--admin-token-file", str(file))
     async with serving(Mcp()) as server, running_proxy(server.port, *flags) as proxy:
         admin = f"127.0.0.1:{proxy.admin}"
-        told = f"admin {admin} answered 401; give the address and token of epochgate"
+        told = f"admin {admin} answered 401; give its token by --admin-token-file or EPOCHGATE_ADMIN_TOKEN"
         assert await drained(admin) == (1, f"epochgate: {told}\n")
         assert await drained(admin, EPOCHGATE_ADMIN_TOKEN="s3cret") == (0, "")
         assert await proxy.stop() == 0

@@ -12,7 +12,7 @@ import structlog
 from cryptography.hazmat.primitives import serialization
 from structlog.testing import CapturingLogger
 
-from epochgate.shell.tls import BadTls, Tls, TlsFiles, client_context, server_context
+from epochgate.shell.tls import BadTls, Tls, TlsFiles, client_context, reason_of_handshake, server_context
 from tests.shell.wire import until
 from tests.support.certificates import Authority
 
@@ -54,6 +54,19 @@ def test_files_that_are_wrong_are_one_line(tmp_path: Path) -> None:
             server_context(files)
     with pytest.raises(BadTls, match=r"none: no such file or directory$"):
         client_context(TlsFiles(authorities=str(tmp_path / "none")))
+
+
+def test_a_handshake_with_a_server_that_speaks_no_tls_says_so() -> None:
+    client, server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    context = ssl.create_default_context()
+    with pytest.raises(ssl.SSLError) as raised:
+        context.wrap_bio(client, server, server_hostname="example.com").do_handshake()
+    assert reason_of_handshake(raised.value) == "no TLS is spoken there"
+
+
+def test_a_handshake_that_is_left_has_a_reason() -> None:
+    assert reason_of_handshake(ConnectionResetError()) == "the connection was closed"
 
 
 async def test_a_context_follows_its_files_and_outlives_wrong_ones(tmp_path: Path) -> None:

@@ -304,6 +304,11 @@ def _settings(seen: Seen) -> tuple[tuple[str, str], ...]:
 def _notes(seen: Seen) -> tuple[str, ...]:
     several = len(set(seen.servers)) > 1
     lines = (
+        (
+            seen.form is Form.NO_TOOL,
+            "no tool declares readOnlyHint: true and needs no arguments; name one that may be called: "
+            "--tool NAME --allow-tool",
+        ),
         (not seen.has_session, "the server keeps no sessions: it gave no Mcp-Session-Id"),
         (several, f"several servers answer behind this address: {', '.join(sorted(set(seen.servers)))}"),
         (

@@ -56,9 +56,17 @@ def _parser() -> Parser:
     parser.add_argument("url", metavar="URL", help="the MCP endpoint, for example http://127.0.0.1:8000/mcp")
     parser.add_argument("--tool", metavar="NAME", help="the tool to call [the first read-only one]")
     parser.add_argument("--arguments", metavar="JSON", default="{}", help="its arguments [{}]")
-    parser.add_argument("--allow-tool", action="store_true", help="call it without readOnlyHint: true")
-    parser.add_argument("--header", metavar="NAME:VALUE", action="append", default=[], help="never shown")
-    parser.add_argument("--header-file", metavar="FILE", help="a file of NAME:VALUE lines")
+    parser.add_argument(
+        "--allow-tool", action="store_true", help="call it even if it does not declare readOnlyHint: true"
+    )
+    parser.add_argument(
+        "--header",
+        metavar="NAME:VALUE",
+        action="append",
+        default=[],
+        help="a header to send with each request, for example a credential; never shown",
+    )
+    parser.add_argument("--header-file", metavar="FILE", help="a file of such lines, never shown")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--dry-run", action="store_true", help="print the requests and send none")
     return parser
@@ -124,7 +132,7 @@ def _headers(options: argparse.Namespace) -> dict[str, str]:
         try:
             lines += [line for line in Path(options.header_file).read_text().splitlines() if line.strip()]
         except (OSError, UnicodeDecodeError):
-            raise CannotTell("--header-file: cannot be read") from None
+            raise CannotTell("--header-file: cannot be read; give a text file of NAME:VALUE lines") from None
     found = [_HEADER.fullmatch(line.strip()) for line in lines]
     if None in found:
         raise CannotTell("a header is not NAME:VALUE (it is not shown here)")
@@ -147,7 +155,8 @@ def _show(findings: Findings) -> None:
     treated = Table("epochgate: situation", "verdict", "reason")
     for treatment in findings.treatment:
         treated.add_row(treatment.situation, treatment.verdict, treatment.reason)
-    console.print(treated)
+    if findings.treatment:
+        console.print(treated)
     for setting, why in findings.settings:
         console.print(_printable(f"setting  {setting}  ({why})"), markup=False)
     for note in findings.notes:

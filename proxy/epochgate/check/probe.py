@@ -120,7 +120,9 @@ class Probe:
         raw = await self._message(response)
         result = _parsed(raw).get("result")
         if response.status != 200 or not isinstance(result, dict) or "protocolVersion" not in result:
-            raise CannotTell(f"not an MCP server: initialize got {response.status} without a result")
+            is_absent = response.status == 404
+            hint = "; give the whole URL of the endpoint, which often ends in /mcp" if is_absent else ""
+            raise CannotTell(f"not an MCP server: initialize got {response.status} without a result{hint}")
         self._name(result, response)
         stated = stated_in_headers(response.raw_headers, self._header.encode())
         meta = result.get("_meta")
@@ -151,6 +153,8 @@ class Probe:
         safe = [tool for tool in tools if _is_read_only(tool)]
         name = self._plan.tool
         if name is not None:
+            if all(tool.get("name") != name for tool in tools) and not self._plan.allow_tool:
+                raise CannotTell(f"{name}: the server lists no such tool; give one that it lists")
             if not self._plan.allow_tool and all(tool.get("name") != name for tool in safe):
                 raise CannotTell(f"{name} is not declared read-only; --allow-tool calls it all the same")
             return name

@@ -7,6 +7,7 @@ attempt to come back, told by `on_error`, is the end of the stream.
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, cast
@@ -49,7 +50,11 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
         return "TLS failed: the certificate or the handshake is not accepted"
     if isinstance(error, aiohttp.ClientConnectorError):
-        return f"cannot connect: {error.os_error.strerror or type(error.os_error).__name__}"
+        system = error.os_error
+        # asyncio wraps the system's words into its own; names that do not resolve have other numbers.
+        is_system = system.errno is not None and system.errno > 0
+        why = os.strerror(system.errno or 0) if is_system else system.strerror or type(system).__name__
+        return f"cannot connect: {why.lower()}; give the URL of a server that runs"
     return f"the connection failed ({type(error).__name__})"
 
 

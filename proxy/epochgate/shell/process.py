@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import gc
 import logging
 import os
@@ -249,8 +250,16 @@ class Process:
 
 
 def _cannot_listen(name: str, places: Sequence[Place], error: OSError) -> str:
-    reason = reason_of(error)
-    return f"--{name} {written(places)}: {reason}; give another address, or stop what uses this one"
+    hint = _LISTEN_HINTS.get(error.errno or 0, "give another address")
+    return f"--{name} {written(places)}: {reason_of(error)}; {hint}"
+
+
+_LISTEN_HINTS = {
+    errno.EADDRINUSE: "give another address, or stop what uses this one",
+    errno.EADDRNOTAVAIL: "give an address of this machine, or 0.0.0.0 for all of them",
+    errno.ENOENT: "give a path in a folder that is there",
+    errno.EACCES: "give a port from 1024 on, or a path in a folder that may be written",
+}
 
 
 def _upstream_limits(settings: Settings) -> UpstreamLimits:
@@ -267,7 +276,8 @@ def _listener_tls(settings: Settings, log: Logger) -> Tls | None:
     try:
         return Tls(server_context, files, log)
     except BadTls as error:
-        raise CannotStart(f"tls_certificate: {error}") from None
+        named = "tls_certificate" if settings.tls_client_ca is None else "tls_certificate or tls_client_ca"
+        raise CannotStart(f"{named}: {error}") from None
 
 
 def _upstream_tls(settings: Settings, log: Logger) -> Tls | None:
@@ -280,7 +290,8 @@ def _upstream_tls(settings: Settings, log: Logger) -> Tls | None:
             client_context, TlsFiles(own, settings.upstream_key, passphrase, settings.upstream_ca), log
         )
     except BadTls as error:
-        raise CannotStart(f"upstream: {error}") from None
+        named = "upstream_ca" if own is None else "upstream_certificate or upstream_ca"
+        raise CannotStart(f"{named}: {error}") from None
 
 
 def _server_limits(settings: Settings) -> ServerLimits:

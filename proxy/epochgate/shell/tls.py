@@ -123,6 +123,8 @@ def reason_of_handshake(error: OSError) -> str:
     """Why a handshake failed, in OpenSSL's words without their numbers."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate not accepted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError) and error.reason == "WRONG_VERSION_NUMBER":
+        return "no TLS is spoken there"
     if isinstance(error, ssl.SSLError):
         return (error.reason or "TLS failed").replace("_", " ").lower()
-    return reason_of(error)
+    return reason_of(error) or "the connection was closed"
