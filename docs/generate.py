@@ -29,12 +29,12 @@ ROOT = Path(__file__).parents[1]
 
 def limits() -> str:
     """Every limit and deadline, from the settings model."""
-    rows = [(f"`{limit.name}`", limit.default, limit.unit, limit.why, limit.at_limit) for limit in table()]
+    rows = [(f"`{limit.name}`", limit.default, limit.what, limit.why, limit.at_limit) for limit in table()]
     return _page(
         "Limits",
         "Every limit and deadline. Each is a flag (`--max-body 32MiB`), a variable "
         "(`EPOCHGATE_MAX_BODY=32MiB`) and a line of the file given by `--config` (`max_body: 32MiB`).",
-        _table(("setting", "default", "unit", "why", "at the limit"), rows),
+        _table(("setting", "default", "what it limits", "why", "at the limit"), rows),
         "An event above `max_event_bytes` is passed on as it comes on a connection that never broke, and is "
         "not kept: a client that loses it gets error -32050 when it returns. What has to be looked at whole "
         "ends its request with that error instead: a question to the client, and an answer that needs a mark "

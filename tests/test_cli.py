@@ -116,6 +116,16 @@ def test_help_lists_every_setting_with_its_default(capsys: pytest.CaptureFixture
     assert "[5 min]" in shown
 
 
+def test_the_help_of_drain_lists_only_what_a_drain_goes_by(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["drain", "--help"])
+    shown = capsys.readouterr().out
+    flags = [word for line in shown.splitlines() for word in line.split() if line.startswith("  --")]
+    named = [word for word in flags if word.startswith("--")]
+    assert named == ["--admin", "--admin-token-file", "--config", "--drain"]
+    assert read_flags("drain", ["--listen", "h:1"]) == {"listen": "h:1"}
+
+
 def test_a_reader_that_stops_reading_makes_no_traceback() -> None:
     program = f"{sys.executable} -m epochgate config --schema | head -c 1"
     ran = subprocess.run(

@@ -218,8 +218,9 @@ def test_the_effective_settings_load_again_as_a_file(tmp_path: Path) -> None:
     assert again.effective() == settings.effective()
 
 
-def test_every_limit_says_its_reason_its_unit_and_what_happens_at_it() -> None:
+def test_every_limit_says_what_it_limits_why_in_which_unit_and_what_happens_at_it() -> None:
     for limit in table():
+        assert limit.what, limit.name
         assert limit.why, limit.name
         assert limit.at_limit, limit.name
         assert limit.unit in ("seconds", "bytes", "count"), limit.name

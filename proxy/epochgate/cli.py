@@ -129,6 +129,10 @@ def read_flags(command: str, words: list[str]) -> dict[str, str]:
     return {name: value for name, value in vars(known).items() if value is not None}
 
 
+# What a drain goes by; it takes the other settings as well, so that it can be given those of `run`.
+_OF_DRAIN = ("admin", "admin_token_file", "config", "drain")
+
+
 def _parser(command: str) -> Parser:
     """A parser with a flag for every setting; the help has the default in brackets."""
     from epochgate import limits
@@ -142,7 +146,13 @@ def _parser(command: str) -> Parser:
             _add_flag(settings, name, shown_default(name), str(field.description), field.annotation)
     bounds = parser.add_argument_group("limits", "times such as 300, 300s or 5m; sizes such as 16MiB")
     for limit in limits.table():
-        _add_flag(bounds, limit.name, limit.default, f"at the limit: {limit.at_limit}", None)
+        _add_flag(bounds, limit.name, limit.default, f"{limit.what}; at the limit: {limit.at_limit}", None)
+    if command == "drain":
+        parser.description = "Tells the process behind the admin address to drain and returns when it has."
+        parser.epilog = "Every setting of `epochgate run` is taken as well."
+        for action in parser._actions:
+            if action.dest not in ("help", *_OF_DRAIN):
+                action.help = argparse.SUPPRESS
     return parser
 
 

@@ -25,10 +25,10 @@ Size = Annotated[
 ]
 
 
-def _limit(unit: str, default: float, why: str, at_limit: str, least: float = 0) -> Any:
-    """A field that is a limit: `why` is the reason of the default, `least` the smallest value allowed."""
-    extra: dict[str, JsonValue] = {"unit": unit, "at_limit": at_limit}
-    return Field(default=default, ge=least, description=why, json_schema_extra=extra)
+def _limit(unit: str, default: float, what: str, why: str, at_limit: str, least: float = 0) -> Any:
+    """A field that limits `what`: `why` is the reason of the default, `least` the smallest value allowed."""
+    extra: dict[str, JsonValue] = {"unit": unit, "why": why, "at_limit": at_limit}
+    return Field(default=default, ge=least, description=what, json_schema_extra=extra)
 
 
 _time = partial(_limit, "seconds")
@@ -42,117 +42,153 @@ class Limits(BaseSettings):
     # fmt: off
     # time
     connect: Seconds = _time(
-        3, "a server beside the proxy connects in milliseconds",
+        3, "the time for connecting to the server",
+        "a server beside the proxy connects in milliseconds",
         "the request counts as not run", least=0.001)
     hold: Seconds = _time(
-        _DEFAULT.hold_s, "covers a client's reconnects and a laptop's short sleep",
+        _DEFAULT.hold_s, "the time for which a client may be away while its events are kept",
+        "covers a client's reconnects and a laptop's short sleep",
         "the stream ends with error -32050 and leaves a tombstone")
     retain: Seconds = _time(
-        _DEFAULT.retain_s, "an answer may be lost on the way and asked for once more",
+        _DEFAULT.retain_s, "the time for which an answer is kept after it was written to its client",
+        "an answer may be lost on the way and asked for once more",
         "the answer is dropped from the journal")
     resume_deadline: Seconds = _time(
-        _DEFAULT.resume_deadline_s, "a server that is alive has noticed the break by then",
+        _DEFAULT.resume_deadline_s, "the time for resuming a broken stream of the server",
+        "a server that is alive has noticed the break by then",
         "the request is restarted: not_resumable or upstream_lost")
     resume_headers: Seconds = _time(
-        _DEFAULT.resume_headers_s, "lets a resume be tried twice before its deadline",
+        _DEFAULT.resume_headers_s, "the time for the head of the answer to one resume",
+        "lets a resume be tried twice before its deadline",
         "this attempt counts as unreachable")
     heal_deadline: Seconds = _time(
-        _DEFAULT.heal_deadline_s, "a pod restarts in less; most clients wait 60 s",
+        _DEFAULT.heal_deadline_s, "the time for re-establishing a session",
+        "a pod restarts in less; most clients wait 60 s",
         "owed requests get error -32051, the session is parked")
     silence: Seconds = _time(
-        _DEFAULT.silence_s, "longer than the pauses of ordinary tools",
+        _DEFAULT.silence_s, "the time for which the server may be silent while it owes an answer",
+        "longer than the pauses of ordinary tools",
         "the server's session is pinged")
     ping: Seconds = _time(
-        _DEFAULT.ping_s, "a ping needs no work",
+        _DEFAULT.ping_s, "the time for the answer to a ping of ours",
+        "a ping needs no work",
         "the leg counts as broken")
     max_silence: Seconds = _time(
-        _DEFAULT.max_silence_s, "an hour of silence is no longer work",
+        _DEFAULT.max_silence_s, "the time for which the server may be silent if it answers pings",
+        "an hour of silence is no longer work",
         "error -32050, upstream_silent")
     keepalive: Seconds = _time(
-        _DEFAULT.keepalive_s, "idle timeouts of balancers begin at 30 s",
+        _DEFAULT.keepalive_s, "the time without a byte in an event stream to a client",
+        "idle timeouts of balancers begin at 30 s",
         "a comment is written to an idle event stream")
     poll_grace: Seconds = _time(
-        _DEFAULT.poll_grace_s, "a server that announces a poll says when; twice its retry if longer",
+        _DEFAULT.poll_grace_s, "the time for the return to a stream whose close the server announced",
+        "a server that announces a poll says when; twice its retry if longer",
         "the request is restarted")
     cancel_grace: Seconds = _time(
-        _DEFAULT.cancel_grace_s, "an answer may be on its way",
+        _DEFAULT.cancel_grace_s, "the time for the answer to a request that was cancelled",
+        "an answer may be on its way",
         "the cancelled request's stream is ended")
     takeover_interval: Seconds = _time(
-        _DEFAULT.takeover_interval_s, "two clients of one session must not take turns",
+        _DEFAULT.takeover_interval_s, "the time before a standalone stream may replace another",
+        "two clients of one session must not take turns",
         "409 with Retry-After")
     session_idle: Seconds = _time(
-        _DEFAULT.session_idle_s, "a person comes back after lunch",
+        _DEFAULT.session_idle_s, "the time for which a session may be unused",
+        "a person comes back after lunch",
         "the session ends, on the server too")
     drain: Seconds = _time(
-        25, "orchestrators kill after 30 s",
+        25, "the time for going away, drain_delay included",
+        "orchestrators kill after 30 s",
         "owed requests get an error and the process exits")
     drain_delay: Seconds = _time(
-        5, "balancers need a few probes to look away",
+        5, "the time at the beginning of a drain, while connections are still taken",
+        "balancers need a few probes to look away",
         "the traffic listener is closed")
     body_timeout: Seconds = _time(
-        30, "a body that stops coming holds a connection",
+        30, "the time for which a request's body may stop coming",
+        "a body that stops coming holds a connection",
         "408", least=0.001)
     connection_idle: Seconds = _time(
-        75, "longer than clients keep an idle connection, so that they close first",
+        75, "the time for which a client's connection may be idle",
+        "longer than clients keep an idle connection, so that they close first",
         "the client's connection is closed")
     ready_grace: Seconds = _time(
-        60, "a server's restart must not take the proxy out too",
+        60, "the time for which the server may be out of reach",
+        "a server's restart must not take the proxy out too",
         "readiness is false until the server is reachable", least=1)
 
     # size
     max_body: Size = _size(
-        16 * MIB, "a request with a large file in it",
+        16 * MIB, "the bytes of a request's body",
+        "a request with a large file in it",
         "413", least=1)
     max_header: Size = _size(
-        64 * KIB, "tokens and challenges of several KiB",
+        64 * KIB, "the bytes of a line in the head of a request or an answer",
+        "tokens and challenges of several KiB",
         "431; from the server: a failed request", least=1024)
     write_buffer: Size = _size(
-        256 * KIB, "what may wait for one client that reads slowly",
+        256 * KIB, "the bytes that wait for a client that reads slowly",
+        "what may wait for one client that reads slowly",
         "the server's answer is not read on, events go to the journal", least=1024)
     max_event_bytes: Size = _size(
-        _DEFAULT.max_event_bytes, "a screenshot in base64",
+        _DEFAULT.max_event_bytes, "the bytes of one event",
+        "a screenshot in base64",
         "passed on as it comes and not kept; after a break a divergence, event_too_large", least=1024)
     max_json_buffer: Size = _size(
-        _DEFAULT.max_json_buffer_bytes, "what may be sent after its last byte came",
+        _DEFAULT.max_json_buffer_bytes, "the bytes of a JSON answer that is read before it is sent",
+        "what may be sent after its last byte came",
         "passed on as it comes; if it breaks the connection is aborted")
     max_reissue_bytes: Size = _size(
-        _DEFAULT.max_reissue_bytes, "a call's arguments, kept while it is owed",
+        _DEFAULT.max_reissue_bytes, "the bytes of a request that is kept to be sent again",
+        "a call's arguments, kept while it is owed",
         "the request is never sent again")
     journal_stream: Size = _size(
-        _DEFAULT.journal_stream_bytes, "minutes of a chatty tool",
+        _DEFAULT.journal_stream_bytes, "the bytes of events kept for one stream",
+        "minutes of a chatty tool",
         "the server is not read until the client returns", least=1024)
     journal_session: Size = _size(
-        _DEFAULT.journal_session_bytes, "four full streams",
+        _DEFAULT.journal_session_bytes, "the bytes of events kept for one session",
+        "four full streams",
         "as for journal_stream; delivered events go first", least=1024)
     journal_total: Size = _size(
-        256 * MIB, "fits a small sidecar",
+        256 * MIB, "the bytes of events kept for all sessions",
+        "fits a small sidecar",
         "as for journal_stream; delivered events go first", least=1024)
 
     # count
     max_headers: int = _count(
-        256, "twice what large clients send",
+        256, "the lines in the head of a request or an answer",
+        "twice what large clients send",
         "431; from the server: a failed request", least=16)
     max_sessions: int = _count(
-        10_000, "as many as the Python SDK's server keeps",
+        10_000, "the sessions at a time",
+        "as many as the Python SDK's server keeps",
         "the one unused for longest is ended; if all are in use: 503 with Retry-After, "
         "to an `initialize` within a session a JSON-RPC error", least=1)
     max_streams: int = _count(
-        _DEFAULT.max_streams, "calls one client has open at a time",
+        _DEFAULT.max_streams, "the streams of one session at a time",
+        "calls one client has open at a time",
         "a further request gets a JSON-RPC error", least=1)
     max_tombstones: int = _count(
-        _DEFAULT.max_tombstones, "64 bytes each",
+        _DEFAULT.max_tombstones, "the ended streams that a session remembers",
+        "64 bytes each",
         "the oldest is forgotten; its cursor gets 400")
     max_reissues: int = _count(
-        _DEFAULT.max_reissues, "one second run at most where the first may have happened",
+        _DEFAULT.max_reissues, "the times that a request of unknown outcome is sent again",
+        "one second run at most where the first may have happened",
         "error -32050, exhausted")
     max_not_run_reissues: int = _count(
-        _DEFAULT.max_not_run_reissues, "the first run did not happen",
+        _DEFAULT.max_not_run_reissues, "the times that a request is sent again that provably did not run",
+        "the first run did not happen",
         "error -32050, exhausted")
     max_resumes_without_message: int = _count(
-        _DEFAULT.max_resumes_without_message, "a working resume brings something",
+        _DEFAULT.max_resumes_without_message, "the resumes in a row that bring no message",
+        "a working resume brings something",
         "the request is restarted: not_resumable or empty_resume", least=1)
     max_heals_per_minute: int = _count(
-        _DEFAULT.max_heals_per_minute, "replicas behind one address would heal for ever",
+        _DEFAULT.max_heals_per_minute, "the times in a minute that one session is re-established",
+        "replicas behind one address would heal for ever",
         "the session is lost: 404", least=1)
     # fmt: on
 
@@ -184,6 +220,7 @@ class Limit:
     name: str
     unit: str
     default: str
+    what: str
     why: str
     at_limit: str
 
@@ -196,6 +233,7 @@ def table() -> list[Limit]:
             _extra(name)["unit"],
             written(name, field.default),
             str(field.description),
+            _extra(name)["why"],
             _extra(name)["at_limit"],
         )
         for name, field in Limits.model_fields.items()

@@ -76,36 +76,45 @@ class Settings(Limits):
     )
 
     # where
-    upstream: Url = Field(description="URL of the MCP server")
+    upstream: Url = Field(
+        description="URL of the MCP server, without the path of its endpoint: clients ask for that themselves"
+    )
     listen: Listen = _choice(
         (Address("127.0.0.1", 8808),),
         "addresses for MCP traffic: HOST:PORT or unix:/path",
     )
     health: Listener = _choice((), "addresses for probes and metrics, or off; may be reachable from outside")
     admin: Listener = _choice(
-        (Address("127.0.0.1", 8809),), "loopback addresses for the same, sessions and the drain, or off"
+        (Address("127.0.0.1", 8809),),
+        "loopback addresses for probes, metrics, /sessions and the drain, or off",
     )
     admin_token_file: str | None = _choice(
-        None, "file with the token that callers of admin must show, so that it may be reached from outside"
+        None, "file with the token that callers of admin must show; with it admin may be reached from outside"
     )
     admin_token: SecretStr | None = _choice(None, "that token itself; a variable only")
     tls_certificate: str | None = _choice(
-        None, "PEM file that listen shows, with its chain: clients use https"
+        None, "PEM file of the certificate that listen shows, with its chain; clients then use https"
     )
-    tls_key: str | None = _choice(None, "PEM file of its key, if it is not in the same file")
+    tls_key: str | None = _choice(
+        None, "PEM file of the key of tls_certificate, if it is not in the same file"
+    )
     tls_key_passphrase: SecretStr | None = _choice(None, "of an encrypted key; a variable only")
     tls_key_passphrase_file: str | None = _choice(None, "file with the passphrase of an encrypted key")
     tls_client_ca: str | None = _choice(
-        None, "PEM file of the authorities of which clients must show a certificate"
+        None, "PEM file of the authorities; clients must show a certificate of one of them"
     )
     upstream_ca: str | None = _choice(
-        None, "PEM file of the authorities believed for an https server; none given: the system's"
+        None, "PEM file of the authorities believed for an https upstream; none given: the system's"
     )
-    upstream_server_name: str | None = _choice(None, "name expected on its certificate, if not the URL's")
+    upstream_server_name: str | None = _choice(
+        None, "name expected on the server's certificate, if not the URL's"
+    )
     upstream_certificate: str | None = _choice(
-        None, "PEM file of the certificate shown to it, with its chain"
+        None, "PEM file of the certificate shown to the server, with its chain"
     )
-    upstream_key: str | None = _choice(None, "PEM file of its key, if it is not in the same file")
+    upstream_key: str | None = _choice(
+        None, "PEM file of the key of upstream_certificate, if it is not in the same file"
+    )
     upstream_key_passphrase: SecretStr | None = _choice(None, "of an encrypted key; a variable only")
     upstream_key_passphrase_file: str | None = _choice(None, "file with the passphrase of an encrypted key")
     config: str | None = _choice(None, "YAML file with settings; variables and flags win over it")
@@ -131,13 +140,13 @@ class Settings(Limits):
         "protocol revisions without sessions, which pass untouched",
     )
     unknown_sessions: UnknownSessions = _choice(
-        UnknownSessions.PASS, "requests of a session never seen; a resume of one is always refused"
+        UnknownSessions.PASS, "requests of a session never seen here; a resume of one is always refused"
     )
 
     # policy
     reissue: Reissue = _choice(_DEFAULT.reissue, "which requests of unknown outcome are sent again")
     reissue_when_away: bool = _choice(
-        _DEFAULT.reissue_when_away, "send them again before their client is back"
+        _DEFAULT.reissue_when_away, "send them again even while their client is away"
     )
     never_reissue: WordSet = _choice(
         _DEFAULT.never_reissue, "tools never sent again after an unknown outcome"
@@ -148,7 +157,8 @@ class Settings(Limits):
         _DEFAULT.replay_tools, "tools whose last calls rebuild a session; open:close: close undoes open"
     )
     session_loss: SessionLoss = _choice(
-        _DEFAULT.session_loss, "a 404 on a call: heal, tell the client, or decide"
+        _DEFAULT.session_loss,
+        "a 404 on a call: heal, surface (tell the client), or auto: decide by what the session may have held",
     )
     poll_without_epoch: PollWithoutEpoch = _choice(
         _DEFAULT.poll_without_epoch,
@@ -156,14 +166,17 @@ class Settings(Limits):
         "first event), restart",
     )
     stamp: Annotated[Stamps, BeforeValidator(read_switch)] = _choice(
-        _DEFAULT.stamp, "own ids upstream; ints_31 for servers with 32-bit ids; off: no re-issue"
+        _DEFAULT.stamp,
+        "give requests ids of our own upstream; ints_31: for servers with 32-bit ids; off: no re-issue",
     )
     advertise_epoch: bool = _choice(_DEFAULT.advertise_epoch, "state the generation to clients that check it")
-    epoch_keys: Words = _choice(_DEFAULT.epoch_keys, "keys of _meta under which a server states its epoch")
+    epoch_keys: Words = _choice(_DEFAULT.epoch_keys, "keys of _meta under which the server states its epoch")
     epoch_header: HeaderName = _choice(
-        _DEFAULT.epoch_header.decode(), "response header in which a server states its epoch"
+        _DEFAULT.epoch_header.decode(), "response header in which the server states its epoch"
     )
-    gone_pattern: Pattern = _choice(_DEFAULT.gone_pattern, "what the error message of a lost session matches")
+    gone_pattern: Pattern = _choice(
+        _DEFAULT.gone_pattern, "regular expression that the error message of a lost session matches"
+    )
 
     # logs
     access_log: Annotated[AccessLog, BeforeValidator(read_switch)] = _choice(
