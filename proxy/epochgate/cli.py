@@ -27,7 +27,7 @@ Sits between MCP clients and an MCP server; never splices two executions into on
   run       serve: epochgate run --upstream http://127.0.0.1:8000
   demo      play the fault and its cure on an embedded server
   check     say whether a server's resumes can be trusted: epochgate check URL
-  drain     tell a running one to drain and wait until it has (for preStop)
+  drain     tell a running proxy to drain and wait until it has (for preStop)
   config    print the effective settings as YAML (--schema: their JSON schema)
   version   print the version
 
@@ -133,6 +133,14 @@ def read_flags(command: str, words: list[str]) -> dict[str, str]:
 _OF_DRAIN = ("admin", "admin_token_file", "config", "drain")
 
 
+_DESCRIPTIONS = {
+    "run": "Serves until a signal: the first lets owed answers end (`drain`), a second stops at once.",
+    "config": "Prints what `run` with these flags would go by, as YAML, and where each setting comes from. "
+    "`epochgate config --schema` prints the JSON schema of the settings.",
+    "drain": "Tells the process behind the admin address to drain and returns when it has.",
+}
+
+
 def _parser(command: str) -> Parser:
     """A parser with a flag for every setting; the help has the default in brackets."""
     from epochgate import limits
@@ -147,8 +155,8 @@ def _parser(command: str) -> Parser:
     bounds = parser.add_argument_group("limits", "times such as 300, 300s or 5m; sizes such as 16MiB")
     for limit in limits.table():
         _add_flag(bounds, limit.name, limit.default, f"{limit.what}; at the limit: {limit.at_limit}", None)
+    parser.description = _DESCRIPTIONS[command]
     if command == "drain":
-        parser.description = "Tells the process behind the admin address to drain and returns when it has."
         parser.epilog = "Every setting of `epochgate run` is taken as well."
         for action in parser._actions:
             if action.dest not in ("help", *_OF_DRAIN):
