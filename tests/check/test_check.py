@@ -301,16 +301,26 @@ async def test_a_refused_connection_and_failing_tls_are_exit_code_2() -> None:
     assert tls.stderr.splitlines()[-1].startswith("epochgate: ")
 
 
+async def test_an_address_without_the_path_of_the_endpoint_says_so() -> None:
+    async with serving(Scripted()) as url:
+        ran = await check(url.removesuffix("/mcp"))
+    assert ran.returncode == 2
+    assert ran.stderr.splitlines()[-1].endswith(
+        "give the whole URL of the endpoint, which often ends in /mcp"
+    )
+
+
 async def test_a_tool_that_is_not_declared_read_only_is_never_called_unasked() -> None:
     server = Scripted("no hint")
     async with serving(server) as url:
-        unnamed = await check(url, "--json")
+        unnamed = await check(url)
         named = await check(url, "--tool", "count")
         absent = await check(url, "--tool", "cuont")
         assert (unnamed.returncode, named.returncode, server.calls) == (2, 2, 0)
         assert "count is not declared read-only" in named.stderr
         assert "cuont: the server lists no such tool; give one that it lists" in absent.stderr
-        assert "--tool NAME --allow-tool" in unnamed.stdout
+        assert "--tool NAME --allow-tool" in " ".join(unnamed.stdout.split())
+        assert "situation" not in unnamed.stdout  # nothing to say: no empty table
 
         assert (await check(url, "--tool", "count", "--allow-tool")).returncode == 0
     assert server.calls == 1
