@@ -127,6 +127,15 @@ def test_variables_that_kubernetes_makes_for_a_service_are_left_alone() -> None:
             "--upstream 'localhost:8000': not an http or https URL; "
             "give the server's URL, for example http://127.0.0.1:8000",
         ),
+        (
+            {"upstream": "http://a..b"},
+            "--upstream 'http://a..b': not an http or https URL; "
+            "give the server's URL, for example http://127.0.0.1:8000",
+        ),
+        (
+            {"upstream": "https://127.0.0.1", "upstream_server_name": ".mcp.example.com"},
+            "--upstream-server-name '.mcp.example.com': not a name; give for example mcp.example.com",
+        ),
         ({"host": "a b"}, "--host 'a b': not a Host; give upstream, keep, or a name such as mcp.example.com"),
         (
             {"trusted_proxies": "ten"},
@@ -193,7 +202,7 @@ def test_a_bad_file_is_one_line_that_names_it(tmp_path: Path, text: str, says: s
 
 def test_bytes_that_are_no_text_are_one_line() -> None:
     said = _complaint({"upstream": "http://127.0.0.1:8000", "admin": "ä\udcd9:8808"})
-    assert said == "admin: not UTF-8; give text"
+    assert said.startswith("--admin 'ä\\udcd9:8808': not HOST:PORT; give for example 127.0.0.1:8808")
 
 
 def test_a_file_that_is_not_there_or_not_text_is_one_line(tmp_path: Path) -> None:
@@ -293,7 +302,7 @@ def test_addresses(text: str, address: Address, is_loopback: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["127.0.0.1", "::1:80", "h:65536", "h:-1", "h:", "http://h:80", "[::1:80", "h:８"]
+    "text", ["127.0.0.1", "::1:80", "h:65536", "h:-1", "h:", "http://h:80", "[::1:80", "h:８", "a..b:80"]
 )
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(ValueError, match="not HOST:PORT"):

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BeforeValidator, PlainSerializer
 
-from epochgate.units import Place, read_places, written
+from epochgate.units import Place, can_be_host, read_places, written
 
 
 def _read_words(value: object) -> object:
@@ -40,13 +40,19 @@ def _read_upstream(value: object) -> str:
     wrong = "give the server's URL, for example http://127.0.0.1:8000"
     try:
         url = urlsplit(str(value))
-        has_host = bool(url.hostname) and url.port != 0
+        has_host = can_be_host(url.hostname or "") and url.port != 0
     except ValueError:
         raise ValueError(f"not a URL; {wrong}") from None
     if url.scheme not in ("http", "https") or not has_host or not _PRINTABLE.fullmatch(str(value)):
         raise ValueError(f"not an http or https URL; {wrong}")
     if url.username is not None or url.query or url.fragment:
         raise ValueError(f"has credentials, a query or a fragment; {wrong}")
+    return str(value)
+
+
+def _read_server_name(value: object) -> str:
+    if not can_be_host(str(value)):
+        raise ValueError("not a name; give for example mcp.example.com")
     return str(value)
 
 
@@ -108,6 +114,7 @@ Listener = Annotated[
 ]
 Networks = Annotated[tuple[str, ...], BeforeValidator(_read_networks)]
 Url = Annotated[str, BeforeValidator(_read_upstream)]
+ServerName = Annotated[str, BeforeValidator(_read_server_name)]
 Store = Annotated[str, BeforeValidator(_read_state)]
 Host = Annotated[str, BeforeValidator(_read_host)]
 HeaderName = Annotated[str, BeforeValidator(_read_header_name)]

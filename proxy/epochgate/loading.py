@@ -60,14 +60,6 @@ def load_with_origins(
         detail = error.errors(include_url=False)[0]
         place = _place(detail, flags, from_env, path)
         raise BadSettings(f"{place}{_why(detail)}") from None
-    except UnicodeEncodeError:  # bytes that are no UTF-8, as the system hands them over
-        given = {**from_file, **from_env, **flags}
-        named = [name for name, value in given.items() if not _is_text(value)]
-        raise BadSettings(f"{', '.join(named)}: not UTF-8; give text") from None
-
-
-def _is_text(value: object) -> bool:
-    return not any("\ud800" <= one <= "\udfff" for one in str(value))
 
 
 def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:

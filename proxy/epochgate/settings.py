@@ -24,6 +24,7 @@ from epochgate.forms import (
     Listener,
     Networks,
     Pattern,
+    ServerName,
     Store,
     Url,
     Words,
@@ -106,7 +107,7 @@ class Settings(Limits):
     upstream_ca: str | None = _choice(
         None, "PEM file of the authorities believed for an https upstream; none given: the system's"
     )
-    upstream_server_name: str | None = _choice(
+    upstream_server_name: ServerName | None = _choice(
         None, "name expected on the server's certificate, if not the URL's"
     )
     upstream_certificate: str | None = _choice(

@@ -62,6 +62,14 @@ def _written_out(value: float | str) -> str:
     return str(value) if is_short else f"{Decimal(str(value)):f}"
 
 
+def can_be_host(name: str) -> bool:
+    """Whether a resolver and a certificate can be asked for this name: both fail in odd ways on others."""
+    try:
+        return bool(name.encode("idna")) and name.isprintable()
+    except UnicodeError:  # an empty label, or one of more than 63 bytes
+        return False
+
+
 def write_duration(seconds: float) -> str:
     """The shortest of `500 ms`, `45 s`, `5 min`, `1 h` that says it exactly."""
     if seconds < 1 and seconds > 0:
@@ -164,5 +172,7 @@ def read_address(value: object) -> Address:
         raise ValueError(wrong)
     bare = host[1:-1] if is_bracketed else host
     if any(character.isspace() or character in "/[]" for character in bare):
+        raise ValueError(wrong)
+    if bare and not can_be_host(bare):
         raise ValueError(wrong)
     return Address(bare or "0.0.0.0", int(port))

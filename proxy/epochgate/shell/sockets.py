@@ -26,8 +26,9 @@ TCP_CLOSE_WAIT = 8
 _POLL = select.poll()  # empty between two calls: one for each connection would be half a KiB
 
 
-# What a connect that fails raises: refused, unknown name, timeout; uvloop raises RuntimeError.
-CONNECT_ERRORS = (OSError, RuntimeError)
+# What a connect that fails raises: refused, unknown name, timeout; uvloop raises RuntimeError, and names
+# that cannot be looked up or stand on a certificate are a ValueError.
+CONNECT_ERRORS = (OSError, RuntimeError, ValueError)
 
 
 def reason_of(error: OSError) -> str:
