@@ -347,6 +347,21 @@ def test_a_token_lets_the_admin_listener_be_reached_from_outside(tmp_path: Path)
     assert _load(outside, {"EPOCHGATE_ADMIN_TOKEN": "s3cret"}).effective()["admin_token"] == "**********"
 
 
+@pytest.mark.parametrize("token", [" ", "two words", "line\rline", "nu\0l", "t\udcffk"])
+def test_what_no_caller_could_show_is_no_token_and_is_not_shown(token: str) -> None:
+    right = "give printable characters without blanks between them"
+    assert _complaint({}, {"EPOCHGATE_ADMIN_TOKEN": token}) == f"admin_token: not a token; {right}"
+
+
+def test_blanks_around_a_token_are_none_of_it() -> None:
+    assert _load({}, {"EPOCHGATE_ADMIN_TOKEN": "s3cret\n"}).secret("admin_token") == "s3cret"
+
+
+def test_null_is_as_if_unset(tmp_path: Path) -> None:
+    settings = _load({"config": _file(tmp_path, "upstream_server_name: null\nadmin_token: null\n")})
+    assert (settings.upstream_server_name, settings.admin_token) == (None, None)
+
+
 def test_a_secret_is_never_taken_from_the_file_of_settings(tmp_path: Path) -> None:
     path = _file(tmp_path, "admin_token: s3cret\n")
     said = _complaint({"config": path})

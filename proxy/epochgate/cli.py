@@ -99,7 +99,8 @@ def _drain(words: list[str]) -> int:
     from epochgate.drain import CannotDrain, drain
     from epochgate.loading import load
 
-    settings = load({"upstream": "http://localhost", **read_flags("drain", words)})  # no drain needs one
+    # It need not name the server; https, as what is given beside that may be for an https server.
+    settings = load(read_flags("drain", words), otherwise={"upstream": "https://localhost"})
     try:
         drain(settings)
     except CannotDrain as error:

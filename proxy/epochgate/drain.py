@@ -48,8 +48,10 @@ async def _drain(settings: Settings, place: Place) -> None:
             ) from None
         except TimeoutError:
             raise CannotDrain(f"not drained after {settings.drain + _MARGIN_S:g} s") from None
-        except aiohttp.ClientError:
+        except (aiohttp.ClientConnectionError, aiohttp.ClientPayloadError):
             return  # it is gone: nothing is left to drain
+        except aiohttp.ClientError:
+            raise CannotDrain(f"admin {place} speaks no HTTP; give the address of epochgate") from None
         if answer.status == 401:
             raise CannotDrain(
                 f"admin {place} answered 401; give its token by --admin-token-file or EPOCHGATE_ADMIN_TOKEN"

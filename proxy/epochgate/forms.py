@@ -10,7 +10,7 @@ from ipaddress import ip_network
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, PlainSerializer
+from pydantic import BeforeValidator, PlainSerializer, SecretStr
 
 from epochgate.units import Place, can_be_host, read_places, written
 
@@ -51,9 +51,16 @@ def _read_upstream(value: object) -> str:
 
 
 def _read_server_name(value: object) -> str:
-    if not can_be_host(str(value)):
+    if not isinstance(value, str) or not can_be_host(value):
         raise ValueError("not a name; give for example mcp.example.com")
-    return str(value)
+    return value
+
+
+def _read_token(value: object) -> str:
+    token = value.strip() if isinstance(value, str) else ""
+    if not token.isprintable() or " " in token or not token:
+        raise ValueError("not a token; give printable characters without blanks between them")
+    return token
 
 
 def _read_state(value: object) -> str:
@@ -115,6 +122,7 @@ Listener = Annotated[
 Networks = Annotated[tuple[str, ...], BeforeValidator(_read_networks)]
 Url = Annotated[str, BeforeValidator(_read_upstream)]
 ServerName = Annotated[str, BeforeValidator(_read_server_name)]
+Token = Annotated[SecretStr, BeforeValidator(_read_token)]
 Store = Annotated[str, BeforeValidator(_read_state)]
 Host = Annotated[str, BeforeValidator(_read_host)]
 HeaderName = Annotated[str, BeforeValidator(_read_header_name)]

@@ -27,17 +27,26 @@ class BadSettings(UsageError):
     """One line: which setting, why, and what would be right."""
 
 
-def load(flags: Mapping[str, str], environ: Mapping[str, str] | None = None) -> Settings:
-    """The effective settings. `flags` are keyed by setting name. Raises `BadSettings`."""
-    return load_with_origins(flags, environ)[0]
+def load(
+    flags: Mapping[str, str],
+    environ: Mapping[str, str] | None = None,
+    *,
+    otherwise: Mapping[str, str] | None = None,
+) -> Settings:
+    """The effective settings. `flags` are keyed by setting name, and `otherwise` what holds if nothing is
+    given. Raises `BadSettings`."""
+    return load_with_origins(flags, environ, otherwise=otherwise)[0]
 
 
 def load_with_origins(
-    flags: Mapping[str, str], environ: Mapping[str, str] | None = None
+    flags: Mapping[str, str],
+    environ: Mapping[str, str] | None = None,
+    *,
+    otherwise: Mapping[str, str] | None = None,
 ) -> tuple[Settings, dict[str, str]]:
     """The effective settings, and for each that was given where: `--hold`, `EPOCHGATE_HOLD`, or a file.
 
-    `flags` are keyed by setting name. Raises `BadSettings`.
+    `flags` and `otherwise` as in `load`. Raises `BadSettings`.
     """
     variables = os.environ if environ is None else environ
     _refuse_mistyped_variables(variables)
@@ -55,7 +64,7 @@ def load_with_origins(
             from_env[name] = _read_secret(f"{name}_file", str(name_of_file))
             origins[name] = str(name_of_file)
     try:
-        return Settings(**{**from_file, **from_env, **flags}), origins
+        return Settings(**{**(otherwise or {}), **from_file, **from_env, **flags}), origins
     except ValidationError as error:
         detail = error.errors(include_url=False)[0]
         place = _place(detail, flags, from_env, path)
@@ -133,6 +142,8 @@ def _place(
     if not detail["loc"]:
         return ""
     name = str(detail["loc"][0])
+    if name in SECRETS:
+        return f"{name}: "
     shown = repr(str(detail["input"]))[:_MAX_SHOWN_CHARS]
     if name in flags:
         return f"{_flag(name)} {shown}: "

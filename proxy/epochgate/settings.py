@@ -26,6 +26,7 @@ from epochgate.forms import (
     Pattern,
     ServerName,
     Store,
+    Token,
     Url,
     Words,
     WordSet,
@@ -92,7 +93,7 @@ class Settings(Limits):
     admin_token_file: str | None = _choice(
         None, "file with the token that callers of admin must show; with it admin may be reached from outside"
     )
-    admin_token: SecretStr | None = _choice(None, "that token itself; a variable only")
+    admin_token: Token | None = _choice(None, "that token itself; a variable only")
     tls_certificate: str | None = _choice(
         None, "PEM file of the certificate that listen shows, with its chain; clients then use https"
     )

@@ -30,7 +30,7 @@ from tests.shell.running import (
     told,
     until_refused,
 )
-from tests.shell.wire import Peer, connected, serving
+from tests.shell.wire import Peer, Upstreams, connected, serving
 
 # starting
 
@@ -130,6 +130,25 @@ WHERE = "give --admin as the process has it"
 )
 async def test_a_drain_that_reaches_nobody_is_one_line_and_exit_code_1(admin: str, line: str) -> None:
     assert await drained(admin) == (1, f"epochgate: {line}\n")
+
+
+async def test_a_drain_of_what_is_no_proxy_is_one_line_and_exit_code_1() -> None:
+    async def answer(upstreams: Upstreams, peer: Peer) -> None:
+        await upstreams.take(peer)
+        await peer.send(b"SSH-2.0-OpenSSH\r\n")
+
+    async with serving(answer) as other:
+        admin = f"127.0.0.1:{other.port}"
+        told = f"admin {admin} speaks no HTTP; give the address of epochgate"
+        assert await drained(admin) == (1, f"epochgate: {told}\n")
+
+
+async def test_a_drain_goes_by_the_settings_of_a_proxy_before_https(tmp_path: Path) -> None:
+    file = tmp_path / "epochgate.yaml"
+    file.write_text("upstream: https://127.0.0.1:1\nupstream_server_name: mcp.example.com\n")
+    line = "epochgate: nothing answers at admin 127.0.0.1:1: connection refused\n"
+    assert await drained("127.0.0.1:1", EPOCHGATE_CONFIG=str(file)) == (1, line)
+    assert await drained("127.0.0.1:1", EPOCHGATE_UPSTREAM_SERVER_NAME="mcp.example.com") == (1, line)
 
 
 async def test_a_drain_needs_the_token_where_one_is_set(tmp_path: Path) -> None:
