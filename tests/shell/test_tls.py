@@ -65,8 +65,9 @@ def test_a_handshake_with_a_server_that_speaks_no_tls_says_so() -> None:
     assert reason_of_handshake(raised.value) == "no TLS is spoken there"
 
 
-def test_a_handshake_that_is_left_has_a_reason() -> None:
-    assert reason_of_handshake(ConnectionResetError()) == "the connection was closed"
+def test_a_peer_that_closes_within_the_handshake_is_told_in_words() -> None:
+    assert reason_of_handshake(ConnectionResetError()) == "the peer closed the connection"
+    assert reason_of_handshake(ConnectionAbortedError(104, "x")) == "connection reset by peer"
 
 
 async def test_a_context_follows_its_files_and_outlives_wrong_ones(tmp_path: Path) -> None:

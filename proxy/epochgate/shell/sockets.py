@@ -38,7 +38,7 @@ def reason_of(error: OSError) -> str:
     """
     if error.errno is not None and not isinstance(error, socket.gaierror):
         return os.strerror(error.errno).lower()
-    return (error.strerror or str(error)).lower()
+    return (error.strerror or str(error)).lower() or "the peer closed the connection"
 
 
 class Socket(Protocol):

@@ -127,4 +127,4 @@ def reason_of_handshake(error: OSError) -> str:
         return "no TLS is spoken there"
     if isinstance(error, ssl.SSLError):
         return (error.reason or "TLS failed").replace("_", " ").lower()
-    return reason_of(error) or "the connection was closed"
+    return reason_of(error)
