@@ -191,6 +191,7 @@ def test_without_a_server_there_is_nothing_to_serve() -> None:
         ("just words", "not a mapping; give lines of the form `setting: value`"),
         ("3: 4", "not a mapping; give lines of the form `setting: value`"),
         ("hold: [", "not YAML: expected the node content, but found '<stream end>' in line 1"),
+        ("[" * 5000, "nested too deeply; give lines of the form `setting: value`"),
         ("hold: [1]", "hold '[1]': not a duration; give seconds (300), or 500ms, 300s, 5m, 1h"),
         ("safe_tools: 5", "safe_tools '5': not a list; give words with commas between them"),
     ],

@@ -99,6 +99,8 @@ def _read_file(path: str) -> dict[str, Any]:
         raise BadSettings(f"config: {path}: no such file; give the path of a YAML file")
     try:
         values = YamlConfigSettingsSource(Settings, yaml_file=path)()
+    except RecursionError:
+        raise BadSettings(f"{path}: nested too deeply; give lines of the form `setting: value`") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise BadSettings(f"{path}: not YAML: {_yaml_problem(error)}") from None
     except (SettingsError, AttributeError, TypeError, ValueError):
