@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
@@ -23,14 +24,24 @@ DEADLINE_S = 10.0
 class Watched:
     """A `Reloading` of a file, and the settings that it applied."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, first_waits: threading.Event | None = None) -> None:
+        """The first reading hands over what it read when `first_waits` is set."""
         flags = {"upstream": "http://127.0.0.1:1", "config": str(file)}
         capturing = CapturingLogger()
         self.lines = capturing.calls
         self.applied: list[Settings] = []
         log = structlog.wrap_logger(capturing, processors=[])
+        self.has_read = threading.Event()
+
+        def read() -> Settings:
+            settings = load(flags, {})
+            if first_waits is not None and not self.has_read.is_set():
+                self.has_read.set()
+                first_waits.wait(DEADLINE_S)
+            return settings
+
         self.reloading = Reloading(
-            lambda: load(flags, {}), load(flags, {}), self.applied.append, Metrics(), log, interval_s=0.001
+            read, load(flags, {}), self.applied.append, Metrics(), log, interval_s=0.001
         )
 
     @asynccontextmanager
@@ -86,3 +97,18 @@ async def test_what_needs_a_restart_stays_as_it_was_however_often_it_is_asked_fo
         assert watched.lines[-1].kwargs["changed"] == changed
         assert watched.lines[-1].kwargs["needs_restart"] == ["stamp"]
     assert {settings.stamp.value for settings in watched.applied} == {"on"}
+
+
+async def test_what_was_read_first_is_never_applied_last(tmp_path: Path) -> None:
+    """Signals come while a slow disk is read."""
+    file = tmp_path / "epochgate.yaml"
+    file.write_text("hold: 1m\n")
+    watched = Watched(file, reads_on := threading.Event())
+    first = asyncio.create_task(watched.reloading.reload())
+    await asyncio.to_thread(watched.has_read.wait, DEADLINE_S)
+    await asyncio.to_thread(file.write_text, "hold: 2m\n")
+    second = asyncio.create_task(watched.reloading.reload())
+    await asyncio.wait({second}, timeout=0.1)
+    reads_on.set()
+    await asyncio.gather(first, second)
+    assert watched.applied[-1].hold == 120.0

@@ -31,6 +31,7 @@ class Reloading:
     ) -> None:
         self._load, self._settings, self._apply = load, settings, apply
         self._metrics, self._log = metrics, log
+        self._one_at_a_time = asyncio.Lock()  # or what was read first could be applied last
         self._followed = Followed((settings.config,), interval_s)
         self._tell(is_good=True)
 
@@ -40,6 +41,10 @@ class Reloading:
 
     async def reload(self) -> None:
         """Take what can be taken from the settings as they are now."""
+        async with self._one_at_a_time:
+            await self._reload()
+
+    async def _reload(self) -> None:
         try:
             loaded = await asyncio.to_thread(self._load)
         except BadSettings as error:

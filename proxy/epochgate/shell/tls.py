@@ -46,6 +46,7 @@ class Tls:
     ) -> None:
         """Raises `BadTls`."""
         self._make, self._files, self._log = make, files, log
+        self._one_at_a_time = asyncio.Lock()  # or what was read first could be shown last
         self._followed = Followed((files.certificate, files.key, files.authorities), interval_s)
         self.context = make(files)
 
@@ -56,7 +57,8 @@ class Tls:
     async def renew(self) -> None:
         """Read the files now."""
         try:
-            self.context = await asyncio.to_thread(self._make, self._files)
+            async with self._one_at_a_time:
+                self.context = await asyncio.to_thread(self._make, self._files)
         except BadTls as error:
             self._log.warning("certificates not reloaded", reason=str(error))
         else:
