@@ -165,6 +165,36 @@ async def test_a_path_is_listened_on_and_freed() -> None:
 
 
 @on_each_loop
+async def test_a_path_that_has_become_another_s_is_left_to_it() -> None:
+    owner = Owner(_ok)
+    first, second = Server(owner.handle), Server(owner.handle)
+    with TemporaryDirectory() as folder:
+        place = UnixPath(f"{folder}/epochgate.sock")
+        await first.listen(place)
+        os.unlink(place.path)
+        await second.listen(place)
+        await first.close()
+        assert os.listdir(folder) == ["epochgate.sock"]
+        await second.close()
+        assert os.listdir(folder) == []
+
+
+@on_each_loop
+async def test_a_path_that_cannot_be_freed_stops_nobody() -> None:
+    server = Server(Owner(_ok).handle)
+    with TemporaryDirectory() as folder:
+        inner = f"{folder}/run"
+        os.mkdir(inner)
+        await server.listen(UnixPath(f"{inner}/epochgate.sock"))
+        os.unlink(f"{inner}/epochgate.sock")
+        os.rmdir(inner)
+        with socket.socket(socket.AF_UNIX) as other:
+            other.bind(inner)
+        await server.close()
+        assert os.listdir(folder) == ["run"]
+
+
+@on_each_loop
 async def test_each_listener_has_names_of_its_own() -> None:
     owner = Owner(_ok)
     server = Server(owner.handle)

@@ -7,6 +7,7 @@ both without a word. Here accepting pauses, the pause is told, and the waiting c
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import socket
 from collections.abc import Callable
@@ -130,14 +131,18 @@ def bound(sock: socket.socket) -> Place:
 
 
 def release(place: Place) -> None:
-    """What was bound there is closed: a path is free again."""
-    if isinstance(place, UnixPath):
-        Path(place.path).unlink(missing_ok=True)
+    """What was bound there is closed: a path is free again, unless another process has taken it since.
+
+    One that cannot be removed any more stays: going away must not fail of it.
+    """
+    with contextlib.suppress(OSError):
+        if isinstance(place, UnixPath) and _is_deserted(place.path):
+            Path(place.path).unlink()
 
 
 def _bind_path(path: str) -> socket.socket:
     """A process that was killed leaves its path behind; one that listens still is not disturbed."""
-    if Path(path).is_socket() and _is_deserted(path):
+    if _is_deserted(path):
         Path(path).unlink()
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -151,6 +156,9 @@ def _bind_path(path: str) -> socket.socket:
 
 
 def _is_deserted(path: str) -> bool:
+    """Whether there is a socket on which nobody listens."""
+    if not Path(path).is_socket():
+        return False
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.setblocking(False)
         return probe.connect_ex(path) == errno.ECONNREFUSED
