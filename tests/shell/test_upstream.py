@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+import structlog
 
 from epochgate.core.events import LegEnd
 from epochgate.shell.connection import LegConnection, UpstreamLimits
 from epochgate.shell.leg import LegState
+from epochgate.shell.tls import Tls, TlsFiles, client_context
 from epochgate.shell.upstream import Origin, Upstream
-from tests.shell.wire import Heard, Peer, Upstreams, call, on_each_loop, sending_to, serving, until
+from tests.shell.wire import (
+    DEADLINE_S,
+    Heard,
+    Peer,
+    Upstreams,
+    call,
+    on_each_loop,
+    sending_to,
+    serving,
+    until,
+)
+from tests.support.certificates import Authority
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -156,6 +173,53 @@ async def test_what_fails_after_it_was_written_is_broken_and_never_sent_again() 
             upstream.send(call(method=method), second)
             assert await second.wait_end() == (LegEnd.BROKEN, "reset")
             assert (server.connections, len(server.requests)) == (1, 2)
+
+
+class _TlsServer:
+    """Answers one request on each of two connections; closes the first one when it is told to."""
+
+    def __init__(self, folder: Path) -> None:
+        authority = Authority(folder)
+        self.files = authority.issue()
+        self._context = authority.server_context(self.files)
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._listening.settimeout(DEADLINE_S)
+        self.port = self._listening.getsockname()[1]
+        self.may_close, self.has_closed = threading.Event(), threading.Event()
+
+    def play(self) -> None:
+        with self._listening:
+            self._answer()
+            self.has_closed.set()
+            self._answer()
+
+    def _answer(self) -> None:
+        accepted, _ = self._listening.accept()
+        accepted.settimeout(DEADLINE_S)
+        with self._context.wrap_socket(accepted, server_side=True) as connection:
+            while b"\r\n\r\n" not in connection.recv(65536):
+                pass
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+            self.may_close.wait(DEADLINE_S)
+
+
+@on_each_loop
+async def test_a_post_never_goes_out_on_a_tls_connection_that_has_an_end_waiting() -> None:
+    """W2: also where the end came so late that the loop has not seen it yet."""
+    with TemporaryDirectory() as folder, ThreadPoolExecutor(1) as threads:
+        server = _TlsServer(Path(folder))
+        playing = threads.submit(server.play)
+        tls = Tls(client_context, TlsFiles(authorities=server.files.authority), structlog.get_logger())
+        upstream = Upstream(Origin.from_url(f"https://127.0.0.1:{server.port}"), tls=tls)
+        first, second = Heard(), Heard()
+        upstream.send(call(), first)
+        assert (await first.wait_end())[0] is LegEnd.CLEAN
+        server.may_close.set()
+        assert server.has_closed.wait(DEADLINE_S)  # and the loop stands still meanwhile
+        upstream.send(call(), second)
+        assert await second.wait_end() == (LegEnd.CLEAN, "")
+        await upstream.close()
+        await asyncio.wrap_future(playing)
 
 
 @on_each_loop

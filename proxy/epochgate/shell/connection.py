@@ -120,9 +120,8 @@ class LegConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
         tune_transport(transport)
-        sock = find_socket(transport)
-        if sock is not None and transport.get_extra_info("ssl_object") is None:
-            self._descriptor = sock.fileno()  # TLS has messages of its own, after the handshake
+        if transport.get_extra_info("ssl_object") is None:
+            self._expect_silence()
         self._pool.opened(self)
 
     def data_received(self, data: bytes) -> None:
@@ -196,7 +195,14 @@ class LegConnection(asyncio.Protocol):
         else:
             if is_paused:
                 self.transport.resume_reading()
+            self._expect_silence()
             self._pool.idled(self)
+
+    def _expect_silence(self) -> None:
+        """Nothing may come unasked from now on: with TLS, whose handshake is followed by tickets, that is so
+        once an answer was read."""
+        sock = find_socket(self.transport)
+        self._descriptor = None if sock is None else sock.fileno()
 
     def _fail(self, error: str) -> None:
         leg, self.leg = self.leg, None
