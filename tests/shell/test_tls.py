@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import ssl
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import structlog
-from cryptography.hazmat.primitives import serialization
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
 from structlog.testing import CapturingLogger
 
 from epochgate.shell.tls import BadTls, Tls, TlsFiles, client_context, reason_of_handshake, server_context
 from tests.shell.wire import until
-from tests.support.certificates import Authority
+from tests.support.certificates import LONG_AGO, Authority
 
 DEADLINE_S = 10.0
 
@@ -63,6 +66,28 @@ def test_a_handshake_with_a_server_that_speaks_no_tls_says_so() -> None:
     with pytest.raises(ssl.SSLError) as raised:
         context.wrap_bio(client, server, server_hostname="example.com").do_handshake()
     assert reason_of_handshake(raised.value) == "no TLS is spoken there"
+
+
+def test_a_key_of_another_algorithm_or_too_short_is_not_called_no_pem(tmp_path: Path) -> None:
+    own = Authority(tmp_path).issue()  # on a curve
+    key = rsa.generate_private_key(public_exponent=65537, key_size=1024)
+    short = tmp_path / "short.pem"
+    short.write_bytes(_pem(key) + _self_signed(key))
+    with pytest.raises(BadTls, match="the key is not that of the certificate"):
+        server_context(TlsFiles(own.certificate, str(short)))
+    with pytest.raises(BadTls, match=r"short\.pem: too weak: ee key too small"):
+        server_context(TlsFiles(str(short)))
+
+
+def _pem(key: rsa.RSAPrivateKey) -> bytes:
+    no = serialization.NoEncryption()
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, no)
+
+
+def _self_signed(key: rsa.RSAPrivateKey) -> bytes:
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "short")])
+    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, LONG_AGO, LONG_AGO + timedelta(1))
+    return builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
 
 
 def test_a_peer_that_closes_within_the_handshake_is_told_in_words() -> None:

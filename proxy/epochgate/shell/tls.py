@@ -16,6 +16,8 @@ from epochgate.shell.sockets import reason_of
 
 ALPN = ["http/1.1"]
 HANDSHAKE_S = 10.0
+_MISMATCHES = ("KEY_VALUES_MISMATCH", "NO_CERTIFICATE_ASSIGNED")  # the other one: a key of another algorithm
+_TOO_WEAK = ("EE_KEY_TOO_SMALL", "CA_KEY_TOO_SMALL", "CA_MD_TOO_WEAK")
 SHUTDOWN_S = 1.0  # for the peer's last word; nobody waits for it
 
 
@@ -116,8 +118,9 @@ def _believe(context: ssl.SSLContext, authorities: str) -> None:
 
 def _why(error: OSError | ValueError, otherwise: str) -> str:
     if isinstance(error, ssl.SSLError):
-        is_mismatch = error.reason == "KEY_VALUES_MISMATCH"
-        return "the key is not that of the certificate" if is_mismatch else otherwise
+        if error.reason in _MISMATCHES:
+            return "the key is not that of the certificate"
+        return f"too weak: {_words(error)}" if error.reason in _TOO_WEAK else otherwise
     return reason_of(error) if isinstance(error, OSError) else str(error)
 
 
@@ -128,5 +131,9 @@ def reason_of_handshake(error: OSError) -> str:
     if isinstance(error, ssl.SSLError) and error.reason == "WRONG_VERSION_NUMBER":
         return "no TLS is spoken there"
     if isinstance(error, ssl.SSLError):
-        return (error.reason or "TLS failed").replace("_", " ").lower()
+        return _words(error)
     return reason_of(error)
+
+
+def _words(error: ssl.SSLError) -> str:
+    return (error.reason or "TLS failed").replace("_", " ").lower()
