@@ -141,6 +141,24 @@ async def test_our_own_certificate_is_shown_to_a_server_that_asks(tmp_path: Path
         assert outcome(await (await client.call()).messages()) == "run 1 done"
 
 
+async def test_a_server_that_asks_for_a_certificate_in_vain_is_not_reached(tmp_path: Path) -> None:
+    """With TLS 1.3 it says so only when the handshake is over on our side."""
+    authority = Authority(tmp_path)
+    own = authority.issue()
+    server = McpServer()
+    server.tls = authority.server_context(own)
+    server.tls.minimum_version = ssl.TLSVersion.TLSv1_3
+    server.tls.verify_mode = ssl.CERT_REQUIRED
+    server.tls.load_verify_locations(own.authority)
+    async with serving(server):
+        flags = ("--upstream", https(server), "--upstream-ca", own.authority)
+        async with running_proxy(server.port, *flags) as proxy:
+            said = await told(proxy.log, "server not reached")
+            assert said["reason"] == "closed after the handshake: our certificate is refused"
+            assert await proxy.ready() == 503
+            assert await proxy.stop() == 0
+
+
 @pytest.mark.parametrize(
     ("fault", "reason"),
     [

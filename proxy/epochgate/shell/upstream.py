@@ -7,10 +7,12 @@ fresh one; what fails before a byte was written is told as NOT_SENT, everything 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 from aiohappyeyeballs import start_connection
@@ -25,9 +27,12 @@ from epochgate.shell.sockets import CONNECT_ERRORS
 from epochgate.shell.spawn import Tasks
 from epochgate.shell.tls import SHUTDOWN_S, Tls
 
+_P = TypeVar("_P", bound=asyncio.BaseProtocol)
 DEFAULT_PORTS = {"http": 80, "https": 443}
 # A second address is tried beside the first one after this (RFC 8305).
 _NEXT_ADDRESS_S = 0.25
+# With TLS 1.3 a server judges our certificate when the handshake is over on our side.
+_VERDICT_S = 0.25
 # Requests that may meet the idle-close race without harm: running them twice changes nothing.
 _SAFE_METHODS = frozenset((b"GET", b"HEAD", b"OPTIONS"))
 
@@ -67,6 +72,31 @@ def _ascii(text: str) -> bytes:
     if not text.isascii() or any(character <= " " for character in text):
         raise ValueError(f"{text!r} is not plain ASCII")
     return text.encode()
+
+
+class _Attempt(asyncio.Protocol):
+    """A connection that carries nothing."""
+
+    transport: asyncio.Transport
+
+    def __init__(self) -> None:
+        self._is_lost = asyncio.Event()
+        self._why: OSError | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._why = exc if isinstance(exc, OSError) else None
+        self._is_lost.set()
+
+    async def wait_accepted(self) -> None:
+        """Raises OSError if the server refuses within `_VERDICT_S` what it was shown; not all say why."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_VERDICT_S):
+                await self._is_lost.wait()
+        if self._is_lost.is_set():
+            raise self._why or ConnectionResetError("closed after the handshake: our certificate is refused")
 
 
 class Upstream:
@@ -142,13 +172,12 @@ class Upstream:
         self._carry(connection, leg, request, host)
 
     async def _connect(self) -> LegConnection:
+        return await self._open_with(lambda: LegConnection(self, self.limits, self._loop))
+
+    async def _open_with(self, factory: Callable[[], _P]) -> _P:
         addresses = await self._resolve()
         sock = await start_connection(addresses, happy_eyeballs_delay=_NEXT_ADDRESS_S, loop=self._loop)
-        _, connection = await self._loop.create_connection(
-            lambda: LegConnection(self, self.limits, self._loop),
-            sock=sock,
-            **self._tls_options(),
-        )
+        _, connection = await self._loop.create_connection(factory, sock=sock, **self._tls_options())
         return connection
 
     def _tls_options(self) -> dict[str, Any]:
@@ -164,8 +193,12 @@ class Upstream:
     async def probe(self) -> None:
         """Connect, with the handshake of TLS where it is used, and close. Raises one of `CONNECT_ERRORS`."""
         async with asyncio.timeout(self.limits.connect_s):
-            connection = await self._connect()
-        connection.abandon()
+            attempt = await self._open_with(_Attempt)
+            try:
+                if self._tls is not None:
+                    await attempt.wait_accepted()
+            finally:
+                attempt.transport.abort()
 
     async def _resolve(self) -> list[AddrInfoType]:
         host, port = self.origin.host, self.origin.port
