@@ -146,7 +146,8 @@ async def test_a_drain_of_what_is_no_proxy_is_one_line_and_exit_code_1() -> None
 async def test_a_drain_goes_by_the_settings_of_a_proxy_before_https(tmp_path: Path) -> None:
     file = tmp_path / "epochgate.yaml"
     file.write_text("upstream: https://127.0.0.1:1\nupstream_server_name: mcp.example.com\n")
-    line = "epochgate: nothing answers at admin 127.0.0.1:1: connection refused\n"
+    told = "nothing answers at admin 127.0.0.1:1: connection refused; give --admin as the process has it"
+    line = f"epochgate: {told}\n"
     assert await drained("127.0.0.1:1", EPOCHGATE_CONFIG=str(file)) == (1, line)
     assert await drained("127.0.0.1:1", EPOCHGATE_UPSTREAM_SERVER_NAME="mcp.example.com") == (1, line)
 
