@@ -363,6 +363,11 @@ def test_null_is_as_if_unset(tmp_path: Path) -> None:
     assert (settings.upstream_server_name, settings.admin_token) == (None, None)
 
 
+def test_a_path_that_breaks_the_line_is_told_in_one(tmp_path: Path) -> None:
+    said = _complaint({"admin_token_file": f"{tmp_path}/a\nb\x1b"})
+    assert said.startswith(f"admin_token_file: {tmp_path}/a?b?: No such file or directory; give ")
+
+
 def test_a_secret_is_never_taken_from_the_file_of_settings(tmp_path: Path) -> None:
     path = _file(tmp_path, "admin_token: s3cret\n")
     said = _complaint({"config": path})

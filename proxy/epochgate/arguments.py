@@ -7,8 +7,16 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 
+def printable(text: str) -> str:
+    """`text` in one line: what a path or a flag holds may break it, or steer the terminal."""
+    return "".join(one if one.isprintable() else "?" for one in text)
+
+
 class UsageError(Exception):
     """One line that says what of the command line is wrong and what would be right."""
+
+    def __init__(self, line: str) -> None:
+        super().__init__(printable(line))
 
 
 class Parser(argparse.ArgumentParser):

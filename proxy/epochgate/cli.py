@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from enum import Enum, EnumType
 
 from epochgate import __version__
-from epochgate.arguments import Parser, UsageError
+from epochgate.arguments import Parser, UsageError, printable
 
 EXIT_OK = 0
 EXIT_FAILED = 1
@@ -179,5 +179,5 @@ def _add_flag(group: argparse._ArgumentGroup, name: str, default: str, text: str
 
 
 def _complain(line: str, code: int) -> int:
-    print(f"epochgate: {line}", file=sys.stderr)
+    print(f"epochgate: {printable(line)}", file=sys.stderr)
     return code

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from rich.console import Console
 from rich.table import Table
 
-from epochgate.arguments import Parser
+from epochgate.arguments import Parser, printable
 from epochgate.check.findings import UNSURE, Findings, find
 from epochgate.check.probe import LISTEN_S, MAX_PAGES, TOTAL_S, Plan, Probe
 from epochgate.check.wire import MAX_REQUESTS, CannotTell, Wire
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _check(options)
     except CannotTell as error:
-        print(f"epochgate: {error}", file=sys.stderr)
+        print(f"epochgate: {printable(str(error))}", file=sys.stderr)
         return UNSURE
 
 
@@ -97,12 +97,7 @@ async def _run(url: str, headers: dict[str, str], plan: Plan) -> Findings:
 
 
 def _say(line: str) -> None:
-    print(f"  {_printable(line)}", file=sys.stderr, flush=True)
-
-
-def _printable(text: str) -> str:
-    """Names come from the server: nothing in them may steer the terminal."""
-    return "".join(one if one.isprintable() else "?" for one in text)
+    print(f"  {printable(line)}", file=sys.stderr, flush=True)
 
 
 def _url(text: str) -> str:
@@ -158,8 +153,8 @@ def _show(findings: Findings) -> None:
     if findings.treatment:
         console.print(treated)
     for setting, why in findings.settings:
-        console.print(_printable(f"setting  {setting}  ({why})"), markup=False)
+        console.print(printable(f"setting  {setting}  ({why})"), markup=False)
     for note in findings.notes:
-        console.print(_printable(f"note     {note}"), markup=False)
+        console.print(printable(f"note     {note}"), markup=False)
     word = ("sound", "unsound", "could not tell")[findings.exit_code]
     console.print(f"{word}; after a break a client should {findings.client}")
