@@ -10,6 +10,7 @@ from typing import TypeVar
 from tests.standins.clients.base import StandInClient
 from tests.standins.clients.outcomes import CallFailed
 from tests.standins.servers.base import StandInServer, serving
+from tests.standins.servers.parts import Run
 from tests.support.client import DEADLINE_S
 from tests.support.proxy import Proxy, guarding
 
@@ -23,6 +24,15 @@ async def playing(
     """The proxy in front of `server`, and a client with a session behind it."""
     async with serving(server), guarding(server.port, **settings) as proxy, client(proxy.port) as opened:
         yield proxy, opened
+
+
+async def begun(server: StandInServer, client: StandInClient) -> tuple[asyncio.Task[str], Run]:
+    """The first call, whose client has seen its first step, and the server's side of it."""
+    call = client.call()
+    run = await server.run()
+    await run.progress(1)
+    await client.sees("run 1 step 1")
+    return call, run
 
 
 async def settled(*calls: asyncio.Task[str]) -> list[str | int | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.standins.clients.base import StandInClient
-from tests.standins.playing import playing
+from tests.standins.playing import begun, playing
 from tests.standins.servers.cloudflare import CloudflareServer
 from tests.support.legs import until
 
@@ -25,10 +25,7 @@ async def test_a_client_that_reconnects_supersedes_nothing_on_the_server() -> No
 async def test_an_answer_cleared_before_it_arrived_is_begun_anew() -> None:
     server = CloudflareServer(states_epoch=True)
     async with playing(server, StandInClient) as (proxy, client):
-        call = client.call()
-        run = await server.run()
-        await run.progress(1)
-        await client.sees("run 1 step 1")
+        call, run = await begun(server, client)
         server.cut()
         await run.answer()
         await (await server.run(2)).answer()

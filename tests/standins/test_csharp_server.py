@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.standins.clients.base import StandInClient
 from tests.standins.clients.go import GoClient
-from tests.standins.playing import playing
+from tests.standins.playing import begun, playing
 from tests.standins.servers.csharp import CSharpServer, CSharpStatelessServer
 from tests.support.legs import until
 
@@ -59,10 +59,7 @@ async def test_a_broken_get_is_resumed_with_the_servers_own_cursor() -> None:
 async def test_a_broken_call_is_resumed_where_its_epoch_is_stated() -> None:
     server = CSharpServer(states_epoch=True)
     async with playing(server, StandInClient) as (proxy, client):
-        call = client.call()
-        run = await server.run()
-        await run.progress(1)
-        await client.sees("run 1 step 1")
+        call, run = await begun(server, client)
         server.cut()
         await run.progress(2)
         await run.answer()
@@ -75,10 +72,7 @@ async def test_a_broken_call_is_resumed_where_its_epoch_is_stated() -> None:
 async def test_streams_in_the_coding_identity_are_guarded_and_primed_once() -> None:
     server = CSharpServer()
     async with playing(server, StandInClient) as (_, client):
-        call = client.call()
-        run = await server.run()
-        await run.progress(1)
-        await client.sees("run 1 step 1")
+        call, run = await begun(server, client)
         client.cut()
         await run.answer()
         assert await call == "run 1 done"
@@ -120,10 +114,7 @@ async def test_a_client_that_leaves_a_server_without_sessions_ends_its_call() ->
     server = CSharpStatelessServer()
     async with playing(server, StandInClient) as (_, client):
         client.broke = None  # type: ignore[assignment]
-        call = client.call()
-        run = await server.run()
-        await run.progress(1)
-        await client.sees("run 1 step 1")
+        call, run = await begun(server, client)
         call.cancel()
         client.cut()
         await until(lambda: server.disposed == [run])

@@ -11,7 +11,7 @@ from tests.standins.clients.java import JavaClient
 from tests.standins.clients.kotlin import KotlinClient
 from tests.standins.clients.mcp_go import McpGoClient
 from tests.standins.clients.rust import RustClient
-from tests.standins.playing import leaves, playing, settled
+from tests.standins.playing import begun, leaves, playing, settled
 from tests.standins.servers.base import StandInServer
 from tests.standins.servers.csharp import CSharpServer
 from tests.standins.servers.go import GoServer
@@ -63,10 +63,7 @@ async def test_half_an_event_is_shown_to_no_client(client_of: type[StandInClient
     """Three parsers hand it on as if it were whole, and a line without a colon is fatal to one."""
     server = StandInServer()
     async with playing(server, client_of) as (_, client):
-        call = client.call()
-        run = await server.run()
-        await run.progress(1)
-        await client.sees("run 1 step 1")
+        call, run = await begun(server, client)
         await run.raw(b'event: message\ndata: {"jsonrpc": "2.0", "met\nda')
         server.cut()
         await (await server.run(2)).answer()
@@ -125,10 +122,7 @@ async def test_the_answer_and_the_end_of_its_stream_come_together(client_of: typ
 async def test_a_client_that_drops_and_returns_gets_each_event_once(client_of: type[StandInClient]) -> None:
     server = StandInServer()
     async with playing(server, client_of) as (proxy, client):
-        call = client.call()
-        run = await server.run()
-        await run.progress(1)
-        await client.sees("run 1 step 1")
+        call, run = await begun(server, client)
         await leaves(client, proxy)
         await run.progress(2)
         await run.answer()
@@ -146,10 +140,7 @@ async def test_a_client_that_returns_too_late_gets_an_error_it_survives(
     """404 would close one client, 400 or an empty 200 have others ask for ever, anything end Go's session."""
     server = StandInServer()
     async with playing(server, client_of, hold="50ms", retain="50ms") as (_, client):
-        call = client.call()
-        run = await server.run()
-        await run.progress(1)
-        await client.sees("run 1 step 1")
+        call, run = await begun(server, client)
         client.may_resume.clear()
         client.cut()
         await until(lambda: run.stream.leg is None)

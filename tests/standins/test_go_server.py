@@ -6,7 +6,7 @@ import pytest
 
 from tests.standins.clients.base import StandInClient
 from tests.standins.clients.go import GoClient
-from tests.standins.playing import playing, settled
+from tests.standins.playing import begun, playing, settled
 from tests.standins.servers.base import StandInServer, serving
 from tests.standins.servers.go import GoServer
 from tests.standins.servers.rust import RustServer
@@ -48,10 +48,7 @@ async def test_a_history_replayed_from_its_start_is_heard_once() -> None:
 async def test_a_resume_that_meets_409_is_tried_until_the_server_notices() -> None:
     server = GoServer(states_epoch=True)
     async with playing(server, StandInClient) as (proxy, client):
-        call = client.call()
-        run = await server.run()
-        await run.progress(1)
-        await client.sees("run 1 step 1")
+        call, run = await begun(server, client)
         server.cut_unnoticed(run.stream)
         await until(lambda: server.seen("GET") >= 1)
         server.notice()
@@ -67,10 +64,7 @@ async def test_a_clients_cursor_never_reaches_the_server() -> None:
     """To the server the proxy's cursors are malformed."""
     server = GoServer(states_epoch=True)
     async with playing(server, GoClient) as (_, client):
-        call = client.call()
-        run = await server.run()
-        await run.progress(1)
-        await client.sees("run 1 step 1")
+        call, run = await begun(server, client)
         client.cut()
         await run.progress(2)
         await client.sees("run 1 step 1", "run 1 step 2")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.standins.clients.base import StandInClient
-from tests.standins.playing import leaves, playing
+from tests.standins.playing import begun, leaves, playing
 from tests.standins.servers.java import JavaServer
 from tests.support.legs import until
 
@@ -41,10 +41,7 @@ async def test_a_client_that_leaves_mid_call_costs_no_session() -> None:
     """No write to the server's side fails, since the proxy holds its connection."""
     server = JavaServer()
     async with playing(server, StandInClient) as (proxy, client):
-        call = client.call()
-        run = await server.run()
-        await run.progress(1)
-        await client.sees("run 1 step 1")
+        call, run = await begun(server, client)
         await leaves(client, proxy)
         await run.progress(2)
         await run.answer()

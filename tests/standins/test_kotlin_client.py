@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tests.standins.clients.kotlin import KotlinClient
-from tests.standins.playing import playing, settled
+from tests.standins.playing import begun, playing, settled
 from tests.standins.servers.base import StandInServer
 from tests.standins.test_every_client import DESTRUCTIVE
 from tests.support.legs import LAST_CHUNK, until
@@ -32,10 +32,7 @@ async def test_a_resume_of_a_call_that_ended_its_standalone_stream_loses_no_answ
     server = StandInServer()
     async with playing(server, KotlinClient) as (_, client):
         await client.listen()
-        call = client.call()
-        run = await server.run()
-        await run.progress(1)
-        await client.sees("run 1 step 1")
+        call, run = await begun(server, client)
         client.cut(keeps_standing=True)
         await run.answer()
         assert await call == "run 1 done"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.standins.clients.base import StandInClient
-from tests.standins.playing import leaves, playing
+from tests.standins.playing import begun, leaves, playing
 from tests.standins.servers.kotlin import KotlinServer
 from tests.support.client import UNPRIMED
 from tests.support.legs import until
@@ -17,10 +17,7 @@ async def test_events_of_a_gap_are_lost_and_the_answer_is_begun_anew() -> None:
     """The resume replays what there is and closes, again and again."""
     server = KotlinServer(states_epoch=True)
     async with playing(server, StandInClient) as (proxy, client):
-        call = client.call()
-        run = await server.run()
-        await run.progress(1)
-        await client.sees("run 1 step 1")
+        call, run = await begun(server, client)
         server.cut()
         await run.answer()
         await (await server.run(2)).answer()
@@ -34,10 +31,7 @@ async def test_nothing_is_lost_while_the_client_is_away() -> None:
     """To the server its connection never broke."""
     server = KotlinServer()
     async with playing(server, StandInClient) as (proxy, client):
-        call = client.call()
-        run = await server.run()
-        await run.progress(1)
-        await client.sees("run 1 step 1")
+        call, run = await begun(server, client)
         await leaves(client, proxy)
         await run.progress(2)
         await run.answer()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.standins.clients.base import StandInClient
-from tests.standins.playing import leaves, playing
+from tests.standins.playing import begun, leaves, playing
 from tests.standins.servers.mcp_go import McpGoServer
 from tests.support.client import Client
 from tests.support.legs import until
@@ -115,10 +115,7 @@ async def test_progress_on_another_calls_answer_restarts_neither() -> None:
 async def test_a_client_that_leaves_does_not_cancel_its_call() -> None:
     server = McpGoServer()
     async with playing(server, StandInClient) as (proxy, client):
-        call = client.call()
-        run = await server.run()
-        await run.progress(1)
-        await client.sees("run 1 step 1")
+        call, run = await begun(server, client)
         await leaves(client, proxy)
         await run.answer()
         client.may_resume.set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.standins.clients.base import StandInClient
 from tests.standins.clients.java import JavaClient
-from tests.standins.playing import playing, settled
+from tests.standins.playing import begun, playing, settled
 from tests.standins.servers.rust import RustServer
 from tests.support.legs import until
 
@@ -29,10 +29,7 @@ async def test_ids_that_are_the_same_in_every_session_lead_into_none_but_the_own
 async def test_a_last_event_that_is_replayed_again_is_delivered_once() -> None:
     server = RustServer(states_epoch=True)
     async with playing(server, StandInClient) as (proxy, client):
-        call = client.call()
-        run = await server.run()
-        await run.progress(1)
-        await client.sees("run 1 step 1")
+        call, run = await begun(server, client)
         server.cut()
         await run.progress(2)
         await until(lambda: run.stream.leg is not None)
@@ -46,10 +43,7 @@ async def test_an_answer_that_was_lost_with_its_connection_is_begun_anew() -> No
     """The resume gets 200 and an empty body; the outcome is unknown, and the tool promises nothing."""
     server = RustServer(states_epoch=True)
     async with playing(server, StandInClient) as (proxy, client):
-        call = client.call()
-        run = await server.run()
-        await run.progress(1)
-        await client.sees("run 1 step 1")
+        call, run = await begun(server, client)
         server.cut()
         await run.answer()
         await (await server.run(2)).answer()
@@ -62,10 +56,7 @@ async def test_an_answer_that_was_lost_and_may_not_be_had_twice_is_an_error() ->
     server = RustServer(states_epoch=True)
     server.tools = ({"name": "work", "inputSchema": {}, "annotations": {"destructiveHint": True}},)
     async with playing(server, StandInClient) as (_, client):
-        call = client.call()
-        run = await server.run()
-        await run.progress(1)
-        await client.sees("run 1 step 1")
+        call, run = await begun(server, client)
         server.cut()
         await run.answer()
         assert await settled(call) == [-32050]
@@ -76,10 +67,7 @@ async def test_events_beyond_the_sixteen_that_are_kept_cost_no_answer() -> None:
     """What is lost of the progress is lost on the server; no message of another run stands in its place."""
     server = RustServer(states_epoch=True)
     async with playing(server, StandInClient) as (_, client):
-        call = client.call()
-        run = await server.run()
-        await run.progress(1)
-        await client.sees("run 1 step 1")
+        call, run = await begun(server, client)
         leg = run.stream.leg
         server.cut()
         assert leg is not None
