@@ -36,6 +36,16 @@ def _read_listeners(value: object) -> tuple[Place, ...]:
     return read_places(value)
 
 
+def _read_upstreams(value: object) -> tuple[str, ...]:
+    given = value if isinstance(value, list | tuple) else [one.strip() for one in str(value).split(",")]
+    urls = tuple(map(_read_upstream, given))
+    if not urls:
+        raise ValueError("no URL; give the server's, for example http://127.0.0.1:8000")
+    if len(set(urls)) < len(urls):
+        raise ValueError("a URL stands twice; give each once")
+    return urls
+
+
 def _read_upstream(value: object) -> str:
     wrong = "give the server's URL, for example http://127.0.0.1:8000"
     try:
@@ -120,7 +130,9 @@ Listener = Annotated[
     tuple[Place, ...], BeforeValidator(_read_listeners), PlainSerializer(written, return_type=str)
 ]
 Networks = Annotated[tuple[str, ...], BeforeValidator(_read_networks)]
-Url = Annotated[str, BeforeValidator(_read_upstream)]
+Urls = Annotated[
+    tuple[str, ...], BeforeValidator(_read_upstreams), PlainSerializer(", ".join, return_type=str)
+]
 ServerName = Annotated[str, BeforeValidator(_read_server_name)]
 Token = Annotated[SecretStr, BeforeValidator(_read_token)]
 Store = Annotated[str, BeforeValidator(_read_state)]
