@@ -26,6 +26,7 @@ from epochgate.core.events import (
 )
 from epochgate.core.http import Headers
 from epochgate.core.session import Session
+from epochgate.core.states import SessionState
 from epochgate.observe.logs import session_hash
 from epochgate.shell.accesslog import Verdicts
 from epochgate.shell.exchange import Exchange
@@ -37,6 +38,9 @@ from epochgate.state.store import Outcome
 
 if TYPE_CHECKING:
     from epochgate.shell.gateway import Gateway
+
+
+_OVER = frozenset((SessionState.LOST, SessionState.ENDED))
 
 
 class Driver:
@@ -102,6 +106,8 @@ class Driver:
         finally:
             if self._is_busy:
                 self._break_off()
+        if self.core.state in _OVER:
+            self.pins.close()
         self._set_timer()
 
     def _break_off(self) -> None:

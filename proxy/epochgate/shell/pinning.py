@@ -75,6 +75,7 @@ class Pins:
             self.home.sessions += 1
 
     def close(self) -> None:
+        """The session is over: it counts no more."""
         if self._is_counted and self.home is not None:
             self.home.sessions -= 1
         self._is_counted = False
