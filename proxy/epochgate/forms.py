@@ -60,6 +60,23 @@ def _read_upstream(value: object) -> str:
     return str(value)
 
 
+def _read_upstream_proxy(value: object) -> str:
+    # YAML reads a bare `off` as false.
+    if value is False or value in ("off", "environment"):
+        return str(value or "off")
+    wrong = "give off, environment, or a URL such as http://proxy.example:3128"
+    try:
+        url = urlsplit(str(value))
+        has_host = can_be_host(url.hostname or "") and url.port != 0
+    except ValueError:
+        raise ValueError(f"not a URL; {wrong}") from None
+    if url.username is not None:
+        raise ValueError("has credentials; give environment, and the URL in the variable HTTPS_PROXY")
+    if url.scheme != "http" or not has_host or url.path.strip("/") or url.query or url.fragment:
+        raise ValueError(f"not the URL of a proxy; {wrong}")
+    return str(value)
+
+
 def _read_server_name(value: object) -> str:
     if not isinstance(value, str) or not can_be_host(value):
         raise ValueError("not a name; give for example mcp.example.com")
@@ -133,6 +150,7 @@ Networks = Annotated[tuple[str, ...], BeforeValidator(_read_networks)]
 Urls = Annotated[
     tuple[str, ...], BeforeValidator(_read_upstreams), PlainSerializer(", ".join, return_type=str)
 ]
+UpstreamProxy = Annotated[str, BeforeValidator(_read_upstream_proxy)]
 ServerName = Annotated[str, BeforeValidator(_read_server_name)]
 Token = Annotated[SecretStr, BeforeValidator(_read_token)]
 Store = Annotated[str, BeforeValidator(_read_state)]

@@ -27,6 +27,7 @@ from epochgate.forms import (
     ServerName,
     Store,
     Token,
+    UpstreamProxy,
     Urls,
     Words,
     WordSet,
@@ -93,6 +94,11 @@ class Settings(Limits):
         UpstreamAddresses.EACH,
         "a name in upstream that has several addresses: each is a server of its own (a headless Service), or "
         "one: they are all the same server (a balancer)",
+    )
+    upstream_proxy: UpstreamProxy = _choice(
+        "off",
+        "HTTP proxy on the way to upstream, asked for a tunnel: its URL, or environment: what HTTP_PROXY, "
+        "HTTPS_PROXY and NO_PROXY say, which are ignored otherwise",
     )
     listen: Listen = _choice(
         (Address("127.0.0.1", 8808),),

@@ -46,6 +46,7 @@ from epochgate.shell.tls import (
     reason_of_handshake,
     server_context,
 )
+from epochgate.shell.tunnel import Tunnel, tunnel_for
 from epochgate.shell.upstream import Upstream
 from epochgate.shell.upstreams import Upstreams
 from epochgate.units import Place, written
@@ -122,11 +123,14 @@ class Process:
         self._is_forced = False
         self._tls = _listener_tls(settings, self._log)
         self._upstream_tls = _upstream_tls(settings, self._log)
+        origins = [Origin.from_url(url) for url in settings.upstream]
+        self._tunnels = _tunnels(settings, origins)
         self._upstreams = Upstreams(
-            [Origin.from_url(url) for url in settings.upstream],
+            origins,
             self._make_upstream,
             self._log,
             interval_s=settings.resolve if settings.upstream_addresses is UpstreamAddresses.EACH else None,
+            others_look_up={origin for origin, tunnel in self._tunnels.items() if tunnel is not None},
         )
         self._gateway = Gateway(settings, self._upstreams, observer, self._loop)
         self._server = Server(
@@ -227,7 +231,9 @@ class Process:
     def _make_upstream(self, origin: Origin, addresses: Sequence[AddrInfoType]) -> Upstream:
         tls = self._upstream_tls if origin.scheme == "https" else None
         limits = _upstream_limits(self._settings)
-        return Upstream(origin, limits, self._loop, tls, self._settings.upstream_server_name, addresses)
+        name = self._settings.upstream_server_name
+        tunnel = self._tunnels[origin]
+        return Upstream(origin, limits, self._loop, tls, name, addresses, tunnel)
 
     def _on_signal(self) -> None:
         if self._signalled.is_set() and not self._drained.is_set():
@@ -298,6 +304,13 @@ def _upstream_tls(settings: Settings, log: Logger) -> Tls | None:
     except BadTls as error:
         named = "upstream_ca" if own is None else "upstream_certificate or upstream_ca"
         raise CannotStart(f"{named}: {error}") from None
+
+
+def _tunnels(settings: Settings, origins: Sequence[Origin]) -> dict[Origin, Tunnel | None]:
+    try:
+        return {origin: tunnel_for(origin, settings.upstream_proxy) for origin in origins}
+    except ValueError as error:
+        raise CannotStart(f"upstream_proxy: {error}") from None
 
 
 def _server_limits(settings: Settings) -> ServerLimits:

@@ -24,6 +24,7 @@ from epochgate.shell.origin import Origin, look_up
 from epochgate.shell.sockets import CONNECT_ERRORS
 from epochgate.shell.spawn import Tasks
 from epochgate.shell.tls import SHUTDOWN_S, Tls
+from epochgate.shell.tunnel import Tunnel
 
 _P = TypeVar("_P", bound=asyncio.BaseProtocol)
 # A second address is tried beside the first one after this (RFC 8305).
@@ -74,10 +75,12 @@ class Upstream:
         tls: Tls | None = None,
         server_name: str | None = None,
         addresses: Sequence[AddrInfoType] = (),
+        tunnel: Tunnel | None = None,
     ) -> None:
         """`tls` makes connections https; `server_name` is the certificate's name, if it is not the host.
 
-        `addresses` are where the server is; without them its name is looked up for each connection.
+        `addresses` are where the server is; without them its name is looked up for each connection, by the
+        proxy at the beginning of `tunnel` if there is one.
         """
         self.origin = origin
         self.addresses = tuple(addresses)
@@ -91,6 +94,7 @@ class Upstream:
         self._loop = loop or asyncio.get_running_loop()
         self._tls = tls
         self._server_name = server_name or origin.host
+        self._tunnel = tunnel
         self._tasks = Tasks()
         self._open: set[LegConnection] = set()
         self._idle: deque[LegConnection] = deque()  # longest idle first
@@ -195,8 +199,11 @@ class Upstream:
         self.is_reached, self.reached_at = True, self._loop.time()
 
     async def _open_with(self, factory: Callable[[], _P]) -> _P:
-        addresses = self.addresses or await look_up(self.origin, self._loop)
-        sock = await start_connection(addresses, happy_eyeballs_delay=_NEXT_ADDRESS_S, loop=self._loop)
+        if self._tunnel is None:
+            addresses = self.addresses or await look_up(self.origin, self._loop)
+            sock = await start_connection(addresses, happy_eyeballs_delay=_NEXT_ADDRESS_S, loop=self._loop)
+        else:
+            sock = await self._tunnel.open(self.origin, self._loop)
         _, connection = await self._loop.create_connection(factory, sock=sock, **self._tls_options())
         return connection
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from hashlib import blake2s
 
 from aiohappyeyeballs.types import AddrInfoType
@@ -32,9 +32,9 @@ LookUp = Callable[[Origin, asyncio.AbstractEventLoop], Awaitable[Sequence[AddrIn
 class _Name:
     """One URL and the servers behind it."""
 
-    def __init__(self, origin: Origin, make: Make) -> None:
+    def __init__(self, origin: Origin, make: Make, *, has_addresses: bool) -> None:
         self.origin = origin
-        self.is_looked_up = literal(origin) is None
+        self.is_looked_up = has_addresses and literal(origin) is None
         self.listed = [make(origin, ())]
         self.left: list[Upstream] = []
         self._make = make
@@ -70,11 +70,12 @@ class Upstreams:
         log: Logger,
         *,
         interval_s: float | None,
+        others_look_up: Collection[Origin] = (),
         find_addresses: LookUp = look_up,
     ) -> None:
         """Names are looked up by `find_addresses` every `interval_s` seconds; None: the addresses of a name
-        are one server."""
-        self._names = [_Name(origin, make) for origin in origins]
+        are one server. Those that `others_look_up`, a proxy on the way to them, are one server as well."""
+        self._names = [_Name(origin, make, has_addresses=origin not in others_look_up) for origin in origins]
         self._log = log
         self._interval_s = interval_s
         self._look_up = find_addresses
