@@ -120,6 +120,7 @@ async def test_new_sessions_pass_a_server_by_that_is_not_reached() -> None:
             _, home = await scene.client()
             assert home is alive
 
+        assert await scene.proxy.moved("upstreams") == {"state=reached": 1, "state=not_reached": 1}
         await dead.start()
         await dead.until(lambda: len(reached(scene.proxy)) == 1)
         _, home = await scene.client()

@@ -132,6 +132,7 @@ class Process:
             interval_s=settings.resolve if settings.upstream_addresses is UpstreamAddresses.EACH else None,
             others_look_up={origin for origin, tunnel in self._tunnels.items() if tunnel is not None},
         )
+        observer.metrics.before_refresh(self._count_upstreams)
         self._gateway = Gateway(settings, self._upstreams, observer, self._loop)
         self._server = Server(
             self._gateway.handle,
@@ -234,6 +235,11 @@ class Process:
         name = self._settings.upstream_server_name
         tunnel = self._tunnels[origin]
         return Upstream(origin, limits, self._loop, tls, name, addresses, tunnel)
+
+    def _count_upstreams(self) -> None:
+        reached = sum(1 for one in self._upstreams.listed if one.is_reached)
+        self._observer.metrics.gauge("upstreams", "reached").set(reached)
+        self._observer.metrics.gauge("upstreams", "not_reached").set(len(self._upstreams.listed) - reached)
 
     def _on_signal(self) -> None:
         if self._signalled.is_set() and not self._drained.is_set():
