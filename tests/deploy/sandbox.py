@@ -35,6 +35,10 @@ class Installed:
     def program(self) -> Path:
         return self.folder / "bin" / "epochgate"
 
+    @property
+    def python(self) -> Path:
+        return self.folder / "bin" / "python3"
+
     def command(self, words: Sequence[str], *options: str) -> list[str]:
         """`words` in the sandbox: the system's Python, the environment, and nothing that can be written."""
         system = ["--ro-bind", "/usr", "/usr"]

@@ -65,6 +65,11 @@ def test_its_version_is_the_packages() -> None:
     assert f"ARG VERSION={__version__}" in instructions()
 
 
+@pytest.mark.parametrize("name", ["README.md", "docs/operating.md"])
+def test_a_page_names_the_image_of_this_version(name: str) -> None:
+    assert set(re.findall(r"\bepochgate:(\d[\d.]*\d)", (ROOT / name).read_text())) == {__version__}
+
+
 def test_it_ends_as_a_numeric_user_and_a_program_without_a_shell() -> None:
     """So that `runAsNonRoot` can be checked, and process 1 is the one that gets the signal."""
     assert [line for line in instructions() if line.startswith(("USER", "ENTRYPOINT", "CMD"))] == [

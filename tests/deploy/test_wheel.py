@@ -38,7 +38,7 @@ def test_the_environment_holds_what_is_pinned_and_the_wheel_alone(epochgate: Ins
     listing = (
         "from importlib.metadata import distributions as d; print(*(f'{x.name}=={x.version}' for x in d()))"
     )
-    listed = epochgate.run(str(epochgate.folder / "bin" / "python3"), "-I", "-c", listing)
+    listed = epochgate.run(str(epochgate.python), "-I", "-c", listing)
 
     assert listed.stderr == ""
     found = {release.lower().replace("_", "-") for release in listed.stdout.split()}
