@@ -1,5 +1,6 @@
 # Two commands need nothing but Python >= 3.11 and, as root, apt:  make demo  and  make test. (Without root, what
-# set-up cannot install has to be there: Node >= 18, nginx, Chromium, Prometheus and bubblewrap.)
+# set-up cannot install has to be there: Node >= 18, nginx, Chromium, Prometheus, bubblewrap, and a Python >= 3.11
+# as /usr/bin/python3. The image is built and run by  make test-long  alone, and by root.)
 # Set-up happens by itself and once: .venv is made anew only when what it is made from changes, and the real
 # servers and clients of tests/interop are kept in ~/.cache/epochgate (EPOCHGATE_CACHE moves them).
 

@@ -6,15 +6,12 @@
 from __future__ import annotations
 
 import argparse
-import gzip
 import hashlib
-import io
 import json
 import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -27,7 +24,7 @@ SUMS = "SHA256SUMS"
 
 
 def make(to: Path, tools: ReleaseTools, chart: Path = ROOT / "helm" / "epochgate") -> list[Path]:
-    """Write everything into the folder `to`, which is emptied before, and return the files.
+    """Write everything into the folder `to`, in place of an earlier release, and return the files.
 
     Raises `subprocess.CalledProcessError` if a tool fails; then `to` is as it was.
     """
@@ -40,12 +37,10 @@ def make(to: Path, tools: ReleaseTools, chart: Path = ROOT / "helm" / "epochgate
         made = sorted(folder.iterdir())
         sums = [f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n" for path in made]
         (folder / SUMS).write_text("".join(sums))
-        if to.is_dir():
-            shutil.rmtree(to)
-        to.mkdir(parents=True)
-        for path in folder.iterdir():
-            shutil.copyfile(path, to / path.name)
-    return sorted(to.iterdir())
+        to.mkdir(parents=True, exist_ok=True)
+        for old in (*to.glob("epochgate-*"), to / SUMS):
+            old.unlink(missing_ok=True)
+        return [Path(shutil.copyfile(path, to / path.name)) for path in (*made, folder / SUMS)]
 
 
 def _committed_at() -> str:
@@ -59,23 +54,6 @@ def _package_chart(helm: Path, chart: Path, folder: Path, variables: Mapping[str
     """The chart's archive, with the package's version whatever the chart says."""
     versions = ["--version", __version__, "--app-version", __version__]
     _run([str(helm), "package", str(chart), *versions, "--destination", str(folder)], variables)
-    (archive,) = folder.glob("*.tgz")
-    archive.write_bytes(_settled(archive.read_bytes(), int(variables["SOURCE_DATE_EPOCH"])))
-
-
-def _settled(archive: bytes, time_s: int) -> bytes:
-    """The archive with one time for all its files: it was made with those of today."""
-    packed = io.BytesIO()
-    with (
-        tarfile.open(fileobj=io.BytesIO(archive)) as given,
-        gzip.GzipFile("", "wb", fileobj=packed, mtime=time_s) as zipped,
-        tarfile.open(fileobj=zipped, mode="w", format=tarfile.USTAR_FORMAT) as settled,
-    ):
-        for member in given:
-            member.mtime = time_s
-            member.pax_headers = {}
-            settled.addfile(member, given.extractfile(member))
-    return packed.getvalue()
 
 
 def _write_bill(tools: ReleaseTools, to: Path, variables: Mapping[str, str]) -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
+import shutil
 import subprocess
 import tarfile
 from pathlib import Path
@@ -49,7 +51,9 @@ def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def dist(tools: ReleaseTools, chart: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("dist")
-    make(folder, tools, chart)
+    (folder / "epochgate-0.0.1.tar.gz").touch()  # an earlier release
+    made = make(folder, tools, chart)
+    assert set(made) == set(folder.iterdir())
     return folder
 
 
@@ -67,7 +71,11 @@ def test_the_checksums_are_those_of_the_files(dist: Path) -> None:
 def test_the_same_commit_gives_the_same_bytes(
     dist: Path, tools: ReleaseTools, chart: Path, tmp_path: Path
 ) -> None:
-    make(tmp_path / "again", tools, chart)
+    """Also where it was checked out at another time."""
+    shutil.copytree(chart, tmp_path / "epochgate")
+    for path in (tmp_path / "epochgate").rglob("*"):
+        os.utime(path, (1_000_000_000, 1_000_000_000))
+    make(tmp_path / "again", tools, tmp_path / "epochgate")
 
     assert (tmp_path / "again" / "SHA256SUMS").read_text() == (dist / "SHA256SUMS").read_text()
 

@@ -24,6 +24,7 @@ from tests.deploy.life import VARIABLES, Work, contained, serves_and_drains, wor
 from tests.deploy.packaging import git
 from tests.deploy.sandbox import USER
 from tests.deploy.stand_in import DECOYS
+from tests.peers.install import MissingTool
 
 pytestmark = pytest.mark.timeout(1800)  # debootstrap and two downloads of all packages
 IMPORT = "import epochgate.cli, epochgate.drain, epochgate.shell.process"
@@ -31,8 +32,11 @@ IMPORT = "import epochgate.cli, epochgate.drain, epochgate.shell.process"
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
-    with built_image(tmp_path_factory.mktemp("image")) as image:
-        yield image
+    try:
+        with built_image(tmp_path_factory.mktemp("image")) as image:
+            yield image
+    except MissingTool as error:
+        pytest.fail(str(error), pytrace=False)
 
 
 @pytest.fixture
