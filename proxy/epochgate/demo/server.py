@@ -11,7 +11,8 @@ The fault is the coincidence: after event 900 of the first `sum_ledger` call the
 longer than the TTL (its clock is set forward, so nobody waits), then the connection is gone. Each
 message states in `_meta.session_epoch` which session object produced it.
 
-`python -m epochgate.demo.server` prints its port as JSON and serves until its stdin ends.
+`python -m epochgate.demo.server` prints its port as JSON and serves until its stdin ends, on a free port of
+127.0.0.1 unless `--host` and `--port` say where.
 """
 
 from __future__ import annotations
@@ -216,11 +217,11 @@ def _json(message: Json, session: Session) -> web.Response:
     return web.Response(body=encode(message), headers=headers)
 
 
-async def serve(cut_after: int) -> None:
-    """Serve on a free port of 127.0.0.1, print `{"port": N}`, return when stdin ends."""
+async def serve(cut_after: int, host: str, port: int) -> None:
+    """Serve, print `{"port": N}`, return when stdin ends. Port 0 is any free one."""
     runner = web.AppRunner(Server(cut_after).app(), access_log=None, shutdown_timeout=0.1)
     await runner.setup()
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = socket.create_server((host, port))
     await web.SockSite(runner, listener).start()
     print(json.dumps({"port": listener.getsockname()[1]}), flush=True)
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.buffer.read)
@@ -230,7 +231,10 @@ async def serve(cut_after: int) -> None:
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m epochgate.demo.server")
     parser.add_argument("--cut-after", type=int, default=CUT_AFTER_EVENT, metavar="EVENT")
-    asyncio.run(serve(parser.parse_args(argv).cut_after))
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=0)
+    given = parser.parse_args(argv)
+    asyncio.run(serve(given.cut_after, given.host, given.port))
     return 0
 
 
