@@ -1,4 +1,4 @@
-"""Writes the pages that are generated from the code: five in this folder, and a table of the README.
+"""Writes what is generated from the code: five pages in this folder, a table of the README, the dashboard.
 
 `python docs/generate.py` writes them; `python docs/generate.py --check` names those that differ and
 exits with 1.
@@ -13,6 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import dashboard
 from rule_sentences import RULES
 from sentences import AXES, REASONS, STATES, VALUES
 
@@ -276,6 +277,7 @@ PAGES = {
     "docs/states.md": states,
     "docs/verdicts.md": verdicts,
     "README.md": readme,
+    "helm/epochgate/files/dashboard.json": dashboard.page,
 }
 
 
