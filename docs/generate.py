@@ -56,7 +56,9 @@ def metrics() -> str:
         "Metrics",
         "`GET /metrics` on the admin listener, and on the health listener if there is one. Every series "
         "exists at 0 from the start, so that `increase()` sees the first event; besides these, "
-        "`process_*` tells of memory, CPU and descriptors.",
+        "`process_*` tells of memory, CPU and descriptors. What is counted before a process is first scraped "
+        "has no sample of 0 before it all the same; how the rules see it, and what the alerts mean: "
+        "[rules.yaml](../helm/epochgate/files/rules.yaml), [runbook.md](runbook.md).",
         _table(("metric", "kind", "labels", "series at start", "what it counts"), rows),
         "## Label values",
         *values,
