@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 
 from tests.deploy.prometheus import scenes
@@ -42,7 +42,7 @@ WANTED = {
 ABSENT = "EpochgateAbsent"
 # What Grafana puts in the place of its variables.
 GIVEN = {
-    "$__rate_interval": "10s",
+    "$__rate_interval": "5m",  # longer than the scenes take
     "$__range_s": "300",
     "$__range": "5m",
     "$namespace": "shop",
@@ -60,27 +60,22 @@ async def test_alerts_fire_for_what_happens_and_every_query_finds_data(peers: Pe
 
         early, health = await stack.enter_async_context(scenes.deaf_proxy(with_epochs.port))
         await scenes.diverge(with_epochs, early)  # before anything is scraped
-        stating = await stack.enter_async_context(running_proxy(with_epochs.port))
+        pods = {name: free_port() for name in ("stating", "narrow", "alone", "restarting")}
+        prometheus = await stack.enter_async_context(watching(peers, tmp_path, {"early": health, **pods}))
+
+        async def run(pod: str, server: McpServer, *flags: str) -> Proxy:
+            return await stack.enter_async_context(running_at(pods[pod], server, *flags))
+
         settings = tmp_path / "epochgate.yaml"
         settings.write_text("hold: 1m\n")
-        narrow = await stack.enter_async_context(
-            running_proxy(without.port, "--config", str(settings), *scenes.NARROW)
-        )
-        alone = await stack.enter_async_context(running_proxy(away.port, *scenes.IMPATIENT))
-        restarting = free_port()
-        pods = {
-            "early": health,
-            "stating": stating.health,
-            "narrow": narrow.health,
-            "alone": alone.health,
-            "restarting": restarting,
-        }
-        prometheus = await stack.enter_async_context(watching(peers, tmp_path, pods))
+        stating = await run("stating", with_epochs)
+        narrow = await run("narrow", without, "--config", str(settings), *scenes.NARROW)
+        alone = await run("alone", away, *scenes.IMPATIENT)
         await prometheus.until_seen("count(epochgate_build_info) == 4")
 
         await away.stop()
         await scenes.call_in_vain(alone.port)
-        await start_three_times(prometheus, away.port, restarting)
+        await start_three_times(prometheus, away, pods["restarting"])
         await break_what_states_epochs(with_epochs, stating.port)
         leaver = await stack.enter_async_context(Client(narrow.port))
         await use_up_what_is_narrow(without, narrow, leaver)
@@ -101,10 +96,14 @@ def test_every_alert_but_one_is_among_those_that_fire() -> None:
     assert {name for name, _ in WANTED} | {ABSENT} == {rule["alert"] for rule in alerts()}
 
 
-async def start_three_times(prometheus: Prometheus, upstream: int, health: int) -> None:
+def running_at(health: int, server: McpServer, *flags: str) -> AbstractAsyncContextManager[Proxy]:
+    return running_proxy(server.port, "--health", f"127.0.0.1:{health}", *flags)
+
+
+async def start_three_times(prometheus: Prometheus, server: McpServer, health: int) -> None:
     """And end it each time when it has been scraped."""
     for restarts in range(3):
-        async with running_proxy(upstream, "--health", f"127.0.0.1:{health}"):
+        async with running_at(health, server):
             seen = f'changes(process_start_time_seconds{{pod="restarting"}}[1h]) == {restarts}'
             await prometheus.until_seen(seen)
 
