@@ -36,6 +36,16 @@ def _read_listeners(value: object) -> tuple[Place, ...]:
     return read_places(value)
 
 
+def _read_upstreams(value: object) -> tuple[str, ...]:
+    given = value if isinstance(value, list | tuple) else [one.strip() for one in str(value).split(",")]
+    urls = tuple(map(_read_upstream, given))
+    if not urls:
+        raise ValueError("no URL; give the server's, for example http://127.0.0.1:8000")
+    if len(set(urls)) < len(urls):
+        raise ValueError("a URL stands twice; give each once")
+    return urls
+
+
 def _read_upstream(value: object) -> str:
     wrong = "give the server's URL, for example http://127.0.0.1:8000"
     try:
@@ -47,6 +57,23 @@ def _read_upstream(value: object) -> str:
         raise ValueError(f"not an http or https URL; {wrong}")
     if url.username is not None or url.query or url.fragment:
         raise ValueError(f"has credentials, a query or a fragment; {wrong}")
+    return str(value)
+
+
+def _read_upstream_proxy(value: object) -> str:
+    # YAML reads a bare `off` as false.
+    if value is False or value in ("off", "environment"):
+        return str(value or "off")
+    wrong = "give off, environment, or a URL such as http://proxy.example:3128"
+    try:
+        url = urlsplit(str(value))
+        has_host = can_be_host(url.hostname or "") and url.port != 0
+    except ValueError:
+        raise ValueError(f"not a URL; {wrong}") from None
+    if url.username is not None:
+        raise ValueError("has credentials; give environment, and the URL in the variable HTTPS_PROXY")
+    if url.scheme != "http" or not has_host or url.path.strip("/") or url.query or url.fragment:
+        raise ValueError(f"not the URL of a proxy; {wrong}")
     return str(value)
 
 
@@ -120,7 +147,10 @@ Listener = Annotated[
     tuple[Place, ...], BeforeValidator(_read_listeners), PlainSerializer(written, return_type=str)
 ]
 Networks = Annotated[tuple[str, ...], BeforeValidator(_read_networks)]
-Url = Annotated[str, BeforeValidator(_read_upstream)]
+Urls = Annotated[
+    tuple[str, ...], BeforeValidator(_read_upstreams), PlainSerializer(", ".join, return_type=str)
+]
+UpstreamProxy = Annotated[str, BeforeValidator(_read_upstream_proxy)]
 ServerName = Annotated[str, BeforeValidator(_read_server_name)]
 Token = Annotated[SecretStr, BeforeValidator(_read_token)]
 Store = Annotated[str, BeforeValidator(_read_state)]

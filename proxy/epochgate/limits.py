@@ -45,6 +45,10 @@ class Limits(BaseSettings):
         3, "the time for connecting to the server",
         "a server beside the proxy connects in milliseconds",
         "the request counts as not run", least=0.001)
+    resolve: Seconds = _time(
+        5, "the time between two look-ups of a name in upstream",
+        "the least that cluster DNS lets answers live",
+        "servers that came or left are noticed", least=0.1)
     hold: Seconds = _time(
         _DEFAULT.hold_s, "the time for which a client may be away while its events are kept",
         "covers a client's reconnects and a laptop's short sleep",

@@ -27,7 +27,8 @@ from epochgate.forms import (
     ServerName,
     Store,
     Token,
-    Url,
+    UpstreamProxy,
+    Urls,
     Words,
     WordSet,
     read_switch,
@@ -59,6 +60,13 @@ class LogLevel(Enum):
     ERROR = "error"
 
 
+class UpstreamAddresses(Enum):
+    """What the addresses of one name are."""
+
+    EACH = "each"
+    ONE = "one"
+
+
 class UnknownSessions(Enum):
     """What becomes of a request, other than a resume, of a session never seen."""
 
@@ -78,8 +86,19 @@ class Settings(Limits):
     )
 
     # where
-    upstream: Url = Field(
-        description="URL of the MCP server, without the path of its endpoint: clients ask for that themselves"
+    upstream: Urls = Field(
+        description="URL of the MCP server, without the path of its endpoint: clients ask for that "
+        "themselves; several with commas: each session stays with one"
+    )
+    upstream_addresses: UpstreamAddresses = _choice(
+        UpstreamAddresses.EACH,
+        "a name in upstream that has several addresses: each is a server of its own (a headless Service), or "
+        "one: they are all the same server (a balancer)",
+    )
+    upstream_proxy: UpstreamProxy = _choice(
+        "off",
+        "HTTP proxy on the way to upstream, asked for a tunnel: its URL, or environment: what HTTP_PROXY, "
+        "HTTPS_PROXY and NO_PROXY say, which are ignored otherwise",
     )
     listen: Listen = _choice(
         (Address("127.0.0.1", 8808),),
@@ -211,12 +230,17 @@ class Settings(Limits):
         for needed, is_there, given in (
             ("tls_certificate", self.tls_certificate is not None, own),
             ("upstream_certificate", self.upstream_certificate is not None, shown),
-            ("an https upstream", self.upstream.startswith("https:"), https),
+            ("an https upstream", self.has_https, https),
         ):
             idle = [name for name, value in given.items() if value is not None]
             if idle and not is_there:
                 raise ValueError(f"{idle[0]}: without effect; give {needed} as well, or leave it out")
         return self
+
+    @property
+    def has_https(self) -> bool:
+        """Whether a server is connected to by TLS."""
+        return any(url.startswith("https:") for url in self.upstream)
 
     def secret(self, name: str) -> str:
         """A setting of `SECRETS`; empty if none is given."""

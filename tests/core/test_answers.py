@@ -237,6 +237,36 @@ def test_a_server_that_takes_no_byte_for_ten_seconds_has_lost_the_call() -> None
     assert exchange.json["result"]["_meta"][MARK]["reissued"] is False
 
 
+def test_a_server_that_has_left_its_place_is_not_waited_for() -> None:
+    """Nobody will answer there: the session is healed at once, and the call, which did not run, goes up."""
+    play = opened(never_reissue=frozenset({"work"}))
+    exchange = play.call()
+    began = play.now
+
+    play.end(play.leg("tools/call"), LegEnd.GONE)
+    play.heal()
+    again = play.leg("tools/call")
+    play.answer(again, result(again.id))
+
+    assert play.now == began
+    assert play.reasons == ["upstream_lost"]
+    assert again.session_id == b"up-2"
+    assert exchange.json["result"]["_meta"][MARK]["reissued"] is False
+    assert not play.sent("DELETE")  # there is nobody to tell that the old session is over
+
+
+def test_a_resume_from_a_server_that_has_left_is_a_restart_at_once() -> None:
+    """Whether the call ran is unknown, so the policy decides."""
+    play, exchange = broken()
+    began = play.now
+
+    play.end(play.leg("GET"), LegEnd.GONE)
+    rerun(play)
+
+    assert play.now == began
+    check_rerun(play, exchange, "upstream_lost")
+
+
 def test_a_refusal_that_comes_in_parts_is_passed_when_it_is_whole() -> None:
     play = opened()
     exchange = play.call()
@@ -277,7 +307,10 @@ def test_a_poll_proves_nothing_where_no_epoch_was_stated() -> None:
     assert exchange.answer["result"]["_meta"] == {UNPROVEN: True}
 
 
-@pytest.mark.parametrize(("how", "kind"), [(LegEnd.SILENT, "headers_timeout"), (LegEnd.NOT_SENT, "connect")])
+@pytest.mark.parametrize(
+    ("how", "kind"),
+    [(LegEnd.SILENT, "headers_timeout"), (LegEnd.NOT_SENT, "connect"), (LegEnd.GONE, "connect")],
+)
 def test_how_a_resume_failed_is_counted(how: LegEnd, kind: str) -> None:
     play, _ = broken()
     before = len(play.facts(UpstreamFailed))

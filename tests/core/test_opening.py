@@ -108,7 +108,7 @@ def test_any_other_answer_passes_and_there_is_no_session(
     assert play.registered == []
 
 
-@pytest.mark.parametrize("how", [LegEnd.NOT_SENT, LegEnd.BROKEN])
+@pytest.mark.parametrize("how", [LegEnd.NOT_SENT, LegEnd.GONE, LegEnd.BROKEN])
 def test_an_unreachable_server_is_an_error_with_status_200(how: LegEnd) -> None:
     """Some clients lose everything on a 5xx (W4)."""
     play = begun()

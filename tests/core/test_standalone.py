@@ -89,6 +89,37 @@ def test_a_broken_one_is_reopened_with_back_off_and_never_heals(how: LegEnd) -> 
     assert not play.has_leg("initialize")
 
 
+def test_one_whose_server_has_left_its_place_is_healed_for_the_client_that_listens() -> None:
+    play, exchange, leg = listening()
+    play.cut(leg)
+    play.advance(1.5)
+
+    play.end(play.leg("GET"), LegEnd.GONE)
+    play.heal()
+    leg = play.leg("GET")
+    play.open(leg)
+    say(play, leg, "b")
+
+    assert leg.session_id == b"up-2"
+    assert texts(exchange)[-1] == "b"
+    assert exchange.is_open
+
+
+def test_a_first_get_to_a_server_that_has_left_waits_for_the_heal() -> None:
+    """405 would take the stream from its client for the life of the session."""
+    play = opened()
+    exchange = play.get()
+
+    play.end(play.leg("GET"), LegEnd.GONE)
+    play.heal()
+    leg = play.leg("GET")
+    play.open(leg)
+    say(play, leg, "a")
+
+    assert exchange.status == 200
+    assert texts(exchange)[-1] == "a"
+
+
 def test_a_reopened_one_goes_on_and_the_gap_is_counted() -> None:
     play, exchange, leg = listening()
     say(play, leg, "a")

@@ -236,7 +236,7 @@ def _server(run: _Run, choices: Choices, leg: Upstream) -> None:
     kind = choices.number(8)
     if leg.number not in run.answered:
         if kind == 0:
-            run.end(leg, choices.one_of((LegEnd.NOT_SENT, LegEnd.SILENT, LegEnd.BROKEN)))
+            run.end(leg, choices.one_of((LegEnd.NOT_SENT, LegEnd.SILENT, LegEnd.BROKEN, LegEnd.GONE)))
             return
         run.answered.add(leg.number)
         status = choices.one_of(_STATUSES) if kind == 1 else 200

@@ -92,7 +92,7 @@ CASES: list[tuple[Fact, dict[str, float], str | None]] = [
         "warning",
     ),
     (Drifted(2), {"epoch_drift_total": 1}, "warning"),
-    (Counted("affinity_faults"), {"affinity_faults_total": 1}, "info"),
+    (Counted("affinity_faults"), {"affinity_faults_total": 1}, "warning"),
     (Counted("unproven_polls"), {"unproven_polls_total": 1}, "info"),
     (Counted("standalone_gaps"), {"standalone_gaps_total": 1}, "info"),
     (Counted("unknown_cursors"), {"unknown_cursors_total": 1}, "info"),

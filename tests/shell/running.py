@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
@@ -92,9 +92,13 @@ async def _log_pipe() -> AsyncIterator[tuple[int, asyncio.StreamReader]]:
 
 
 @asynccontextmanager
-async def running_proxy(upstream: int, *flags: str) -> AsyncIterator[Proxy]:
-    """A proxy in front of `upstream`. Its log is a pipe that is not read between start and end."""
-    command = [sys.executable, "-m", "epochgate", "run", "--upstream", f"http://127.0.0.1:{upstream}"]
+async def running_proxy(upstream: int | str, *flags: str, within: Sequence[str] = ()) -> AsyncIterator[Proxy]:
+    """A proxy in front of `upstream`, a port or a URL, run by the command `within`.
+
+    Its log is a pipe that is not read between start and end.
+    """
+    url = upstream if isinstance(upstream, str) else f"http://127.0.0.1:{upstream}"
+    command = [*within, sys.executable, "-m", "epochgate", "run", "--upstream", url]
     listeners = ["--listen", FREE, "--admin", FREE, "--health", FREE, "--drain-delay", "0s"]
     async with _log_pipe() as (write_end, log):
         process = await asyncio.create_subprocess_exec(

@@ -15,8 +15,9 @@ from structlog.testing import CapturedCall, CapturingLogger
 
 from epochgate.observe.metrics import Metrics
 from epochgate.shell.admin import AdminListener, administration, probes
+from epochgate.shell.origin import Origin
 from epochgate.shell.readiness import Readiness, Ready
-from epochgate.shell.upstream import Origin, Upstream
+from epochgate.shell.upstream import Upstream
 from epochgate.units import Address, UnixPath
 
 DEADLINE_S = 10.0
@@ -52,7 +53,7 @@ async def _readiness(port: int, grace_s: float) -> AsyncIterator[tuple[Readiness
         capturing, processors=[], wrapper_class=structlog.make_filtering_bound_logger("info")
     )
     upstream = Upstream(Origin.from_url(f"http://127.0.0.1:{port}"))
-    readiness = Readiness("server", upstream.probe, grace_s, log)
+    readiness = Readiness((upstream,), grace_s, log)
     watching = asyncio.create_task(readiness.watch())
     try:
         yield readiness, capturing.calls
@@ -86,10 +87,7 @@ async def _get(address: Address, path: str, *headers: str, host: str = "localhos
 
 
 def _unprobed() -> Readiness:
-    async def probe() -> None:
-        raise AssertionError
-
-    return Readiness("server", probe, 60, structlog.get_logger())
+    return Readiness((), 60, structlog.get_logger())
 
 
 async def test_liveness_and_startup_do_not_depend_on_the_server() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from epochgate.shell.upstream import Origin
+from epochgate.shell.origin import Origin
 from tests.support.client import Client
 from tests.support.proxy import Proxy, guarding
 from tests.support.server import McpServer, serving

@@ -107,6 +107,7 @@ async def test_its_sessions_are_shown_without_their_ids() -> None:
         del shown["idle_seconds"]
         assert shown == {
             "session": session_hash(b"s1"),
+            "server": f"127.0.0.1:{server.port}",
             "state": "live",
             "generation": 1,
             "is_epoch_stated": False,

@@ -240,7 +240,7 @@ async def test_a_relay_that_is_cancelled_breaks_both_sides() -> None:
         relays: list[asyncio.Task[Relayed]] = []
 
         async def handler(exchange: Exchange) -> None:
-            relays.append(asyncio.create_task(relay(exchange, upstream, (), exchange.id)))
+            relays.append(asyncio.create_task(relay(exchange, (upstream,), (), exchange.id)))
 
         async with listening(handler) as (_, port), connected(port) as client:
             await client.send(GET)

@@ -16,8 +16,9 @@ import structlog
 from epochgate.core.events import LegEnd
 from epochgate.shell.connection import LegConnection, UpstreamLimits
 from epochgate.shell.leg import LegState
+from epochgate.shell.origin import Origin
 from epochgate.shell.tls import Tls, TlsFiles, client_context
-from epochgate.shell.upstream import Origin, Upstream
+from epochgate.shell.upstream import Upstream
 from tests.shell.wire import (
     DEADLINE_S,
     Heard,
@@ -263,8 +264,8 @@ async def test_an_unknown_name_is_not_sent() -> None:
 class _LateUpstream(Upstream):
     """One whose fresh connections are lost before anything could be written."""
 
-    async def _connect(self) -> LegConnection:
-        connection = await super()._connect()
+    async def connect(self) -> LegConnection:
+        connection = await super().connect()
         await until(connection.transport.is_closing)
         return connection
 

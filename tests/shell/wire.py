@@ -20,8 +20,9 @@ from epochgate.shell.connection import UpstreamLimits
 from epochgate.shell.downstream import Server, ServerLimits
 from epochgate.shell.exchange import Exchange
 from epochgate.shell.headers import Allowed, request_headers
+from epochgate.shell.origin import Origin
 from epochgate.shell.relay import Relayed, relay
-from epochgate.shell.upstream import Origin, Upstream
+from epochgate.shell.upstream import Upstream
 from epochgate.units import Address
 
 DEADLINE_S = 10.0
@@ -218,7 +219,7 @@ async def relaying(port: int) -> AsyncIterator[Relaying]:
 
         async def handler(exchange: Exchange) -> None:
             headers = request_headers(exchange.raw_headers)
-            finished.append(await relay(exchange, upstream, headers, exchange.id))
+            finished.append(await relay(exchange, (upstream,), headers, exchange.id))
 
         async with listening(handler) as (server, own_port):
             yield Relaying(own_port, upstream, server, finished)

@@ -97,6 +97,7 @@ class McpServer:
         self.delay_initialize: asyncio.Event | None = None  # `initialize` is answered when it is set
         self.make_id: Callable[[], str] = lambda: uuid.uuid4().hex
         self.tls: ssl.SSLContext | None = None
+        self.host = "127.0.0.1"
         self.port = 0
         self._numbers = itertools.count(1)
         self._server: asyncio.Server | None = None
@@ -106,7 +107,7 @@ class McpServer:
 
     async def start(self) -> None:
         """Listen, on the port of before if there was one."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self.port, ssl=self.tls)
+        self._server = await asyncio.start_server(self._serve, self.host, self.port, ssl=self.tls)
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def stop(self) -> None:

@@ -30,7 +30,7 @@ from epochgate.core.events import LegCompleted, LegEnd
 from epochgate.core.http import Headers
 from epochgate.core.states import ClientHalf, Up, UpInput
 from epochgate.core.stream import Answer, Stream
-from epochgate.core.verdict import OUTSIDE, Ruling, Verdict, judge
+from epochgate.core.verdict import OUTSIDE, SERVER_GONE, Ruling, Verdict, judge
 
 if TYPE_CHECKING:
     from epochgate.core.session import Session
@@ -196,8 +196,8 @@ def ended(session: Session, stream: Stream, end: LegEnd) -> None:
         _resume_ended(session, stream, end)
     elif not stream.is_request and stream.up is Up.SENT:
         standalone.refused(session, stream, end)
-    elif stream.answer is None and end is LegEnd.NOT_SENT:
-        _not_sent(session, stream)
+    elif stream.answer is None and end in (LegEnd.NOT_SENT, LegEnd.GONE):
+        _not_sent(session, stream, end)
     elif stream.answer is None or stream.answer.is_sse:
         breaks.broke(session, stream, end)
     elif end is LegEnd.CLEAN or (end is LegEnd.CLOSED and bodies.is_whole(stream.answer)):
@@ -213,14 +213,16 @@ def _goes_on(session: Session, stream: Stream, block: bytes) -> bool:
     return not stream.is_over and stream.up is not Up.VOID
 
 
-def _not_sent(session: Session, stream: Stream) -> None:
-    """No byte was accepted: try again in the same generation until the deadline (design, 6)."""
+def _not_sent(session: Session, stream: Stream, end: LegEnd) -> None:
+    """No byte was accepted: try again in the same generation until the deadline (design, 6), unless there
+    is nobody left to try."""
     session.do(UpstreamFailed("connect"))
     if stream.failing_since is None:
         stream.failing_since = session.now
-    if sending.is_time_up(session, stream) or session.drain_until is not None:
+    is_gone = end is LegEnd.GONE
+    if is_gone or sending.is_time_up(session, stream) or session.drain_until is not None:
         stream.is_not_run = True
-        restarting.restart(session, stream, OUTSIDE["upstream_lost"], [])
+        restarting.restart(session, stream, SERVER_GONE if is_gone else OUTSIDE["upstream_lost"], [])
         return
     sending.again_later(session, stream)
 
@@ -230,6 +232,9 @@ def _resume_ended(session: Session, stream: Stream, end: LegEnd) -> None:
     if answer is None or end not in (LegEnd.CLEAN, LegEnd.CLOSED):
         shape = Shape.UNREACHABLE
         session.do(UpstreamFailed("headers_timeout" if end is LegEnd.SILENT else "connect"))
+        if end is LegEnd.GONE:
+            restarting.restart(session, stream, SERVER_GONE, [])
+            return
     else:
         shape = classify.shape(session.policy, answer.status, answer.headers, answer.body)
     _rule_on_resume(session, stream, judge(_answer_evidence(session, stream, shape)))

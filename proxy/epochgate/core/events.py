@@ -28,13 +28,16 @@ class LegEnd(Enum):
 
     CLEAN: its framing was completed (final chunk, or `Content-Length` bytes). CLOSED: a body that the
     end of the connection delimits, which cannot tell an end from a cut. BROKEN: reset or cut short.
-    NOT_SENT: it failed and no byte of the request was accepted. SILENT: the time for its headers passed.
+    NOT_SENT: it failed and no byte of the request was accepted. GONE: the same, and the server has left the
+    place where the session was begun, so that no later try can find it. SILENT: the time for its headers
+    passed.
     """
 
     CLEAN = "clean"
     CLOSED = "closed"
     BROKEN = "broken"
     NOT_SENT = "not_sent"
+    GONE = "gone"
     SILENT = "silent"
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from epochgate.core.session import Session
 
 _ROOTS_CHANGED = "notifications/roots/list_changed"
-_FAILURES = {LegEnd.NOT_SENT: "connect", LegEnd.SILENT: "headers_timeout"}
+_FAILURES = {LegEnd.NOT_SENT: "connect", LegEnd.GONE: "connect", LegEnd.SILENT: "headers_timeout"}
 
 
 @dataclass(slots=True)

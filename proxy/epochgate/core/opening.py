@@ -136,8 +136,9 @@ def ended(session: Session, attempt: Opening, end: LegEnd) -> None:
     message = jsonrpc.read_message(attempt.body)
     is_whole = end is LegEnd.CLEAN or (end is LegEnd.CLOSED and _stands_by_itself(attempt, message))
     if not is_whole or not attempt.status:
-        session.do(UpstreamFailed("connect" if end is LegEnd.NOT_SENT else "reset"))
-        answer_error(session, attempt, "upstream_unreachable" if end is LegEnd.NOT_SENT else "upstream_lost")
+        is_unsent = end in (LegEnd.NOT_SENT, LegEnd.GONE)
+        session.do(UpstreamFailed("connect" if is_unsent else "reset"))
+        answer_error(session, attempt, "upstream_unreachable" if is_unsent else "upstream_lost")
         return
     _settle(session, attempt, message if _is_answer(attempt, message) else None)
 

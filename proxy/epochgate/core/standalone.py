@@ -29,7 +29,7 @@ from epochgate.core.states import ClientHalf, ClientInput, SessionState, Up, UpI
 from epochgate.core.stream import Kind, Stream
 from epochgate.core.timers import Timer
 from epochgate.core.upward import back_off, headers_of_get
-from epochgate.core.verdict import OUTSIDE, Ruling, Scope
+from epochgate.core.verdict import OUTSIDE, SERVER_GONE, Ruling, Scope
 
 if TYPE_CHECKING:
     from epochgate.core.session import Session
@@ -173,6 +173,9 @@ def answered(session: Session, stream: Stream) -> None:
 def refused(session: Session, stream: Stream, end: LegEnd) -> None:
     """The GET brought no stream. 405 is an answer, not an error; to a client that waits it passes."""
     answer = stream.answer
+    if end is LegEnd.GONE and stream.head.fingerprint in session.accepted:
+        _lost(session, stream, SERVER_GONE)
+        return
     if answer is None or end not in (LegEnd.CLEAN, LegEnd.CLOSED):
         _not_opened(session, stream, None)
         return
@@ -180,7 +183,7 @@ def refused(session: Session, stream: Stream, end: LegEnd) -> None:
     if shape is not Shape.GONE or stream.head.fingerprint not in session.accepted:
         _not_opened(session, stream, shape)
     elif answer.status == 404:
-        _session_gone(session, stream)
+        _lost(session, stream, OUTSIDE["session_gone"])
     else:
         _doubt(session, stream)
 
@@ -196,19 +199,19 @@ def _doubt(session: Session, stream: Stream) -> None:
         if is_alive and not silence.states_other_epoch(session, stream.generation, outcome):
             _not_opened(session, stream, Shape.REFUSED)
         else:
-            _session_gone(session, stream)
+            _lost(session, stream, OUTSIDE["session_gone"])
 
     legs.ping(session, session.head_for(stream), stream.generation, pinged)
 
 
-def _session_gone(session: Session, stream: Stream) -> None:
+def _lost(session: Session, stream: Stream, ruling: Ruling) -> None:
     is_new = stream.client is ClientHalf.UNBORN
     if is_new and session.state is SessionState.LOST:
         _not_opened(session, stream, Shape.GONE)
         return
     if is_new:  # there is a heal to wait for, and a status line is due
         delivery.open_sse(session, stream, clientleg.sse_headers(session))
-    restarting.restart(session, stream, OUTSIDE["session_gone"], [])
+    restarting.restart(session, stream, ruling, [])
 
 
 def _not_opened(session: Session, stream: Stream, shape: Shape | None) -> None:

@@ -186,6 +186,8 @@ OUTSIDE: dict[str, Ruling] = {
     "content_coding": Ruling(Verdict.FAIL, "content_coding"),
     "upstream_silent": Ruling(Verdict.FAIL, "upstream_silent", Scope.STREAM),
 }
+# The place where the session was begun is nobody's any more: there is no deadline to wait for.
+SERVER_GONE = Ruling(Verdict.RESTART, "upstream_lost", Scope.SESSION)
 
 
 @cache

@@ -139,6 +139,8 @@ METRICS: tuple[Metric, ...] = (
     Metric("request_duration_seconds", _H, "Time from a request to the end of its answer.",
            ("class", "method"), tuple(product(CLASSES, METHODS)), WORK_BUCKETS_S),
     Metric("upstream_errors", _C, "Upstream exchanges that failed.", ("kind",), _each(UPSTREAM_ERRORS)),
+    Metric("upstreams", _G, "Servers now, by whether the last connect reached them.",
+        ("state",), _each(("reached", "not_reached"))),
     Metric("ready", _G, "1 while `/readyz` answers 200."),
     Metric("accept_pauses", _C, "Times that accepting paused because no file descriptor was left."),
     Metric("log_lines_dropped", _C, "Log lines lost because nobody read them."),

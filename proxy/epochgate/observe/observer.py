@@ -66,14 +66,22 @@ class Observer:
                 self.log.warning("session re-created", session=session, generation=step.generation)
             case Counted():
                 self.metrics.counter(step.name).inc()
-                # A long stream evicts at every read, which is no news.
-                write = self.log.debug if step.name == "journal_evictions" else self.log.info
-                write(step.name.replace("_", " "), session=session)
+                self._said(step.name)(step.name.replace("_", " "), session=session)
             case UpstreamFailed():
                 self.metrics.counter("upstream_errors", step.kind).inc()
                 self.log.info("upstream failed", session=session, kind=step.kind)
             case _:
                 assert_never(step)
+
+    def _said(self, counted: str) -> Callable[..., object]:
+        """How loudly: a long stream evicts at every read, and replicas that are mixed up are to be mended."""
+        match counted:
+            case "journal_evictions":
+                return self.log.debug
+            case "affinity_faults":
+                return self.log.warning
+            case _:
+                return self.log.info
 
     def _count_relayed(self) -> None:
         relayed, self.relayed = self.relayed, 0

@@ -26,16 +26,21 @@ from epochgate.core.events import (
 )
 from epochgate.core.http import Headers
 from epochgate.core.session import Session
+from epochgate.core.states import SessionState
 from epochgate.observe.logs import session_hash
 from epochgate.shell.accesslog import Verdicts
 from epochgate.shell.exchange import Exchange
 from epochgate.shell.exchanges import Exchanges
 from epochgate.shell.leg import Leg
+from epochgate.shell.pinning import Pins
 from epochgate.shell.timer import Timer
 from epochgate.state.store import Outcome
 
 if TYPE_CHECKING:
     from epochgate.shell.gateway import Gateway
+
+
+_OVER = frozenset((SessionState.LOST, SessionState.ENDED))
 
 
 class Driver:
@@ -52,12 +57,14 @@ class Driver:
         "host",
         "key",
         "label",
+        "pins",
         "verdicts",
     )
 
-    def __init__(self, gateway: Gateway, core: Session, host: bytes | None) -> None:
+    def __init__(self, gateway: Gateway, core: Session, host: bytes | None, pins: Pins) -> None:
         self.core = core
         self.host = host
+        self.pins = pins
         self.key: tuple[bytes, bytes] | None = None
         self.label = ""
         self.verdicts = Verdicts()
@@ -99,6 +106,8 @@ class Driver:
         finally:
             if self._is_busy:
                 self._break_off()
+        if self.core.state in _OVER:
+            self.pins.close()
         self._set_timer()
 
     def _break_off(self) -> None:
@@ -120,6 +129,7 @@ class Driver:
     def close(self) -> None:
         """Break everything off; the core is not asked."""
         self._timer.cancel()
+        self.pins.close()
         for leg in self._legs.values():
             leg.close()
         self._legs.clear()
@@ -139,7 +149,7 @@ class Driver:
     # --- LegSink --------------------------------------------------------------------------------
 
     def leg_answered(self, leg: int, status: int, headers: Headers, reason: bytes) -> None:
-        self._note(self._legs.get(leg), headers)
+        self._note(self._legs.get(leg), status, headers)
         self.feed(LegAnswered(leg, status, headers, reason))
 
     def leg_read(self, leg: int, data: bytes) -> None:
@@ -165,12 +175,15 @@ class Driver:
             self._go_on()
 
     def leg_whole(self, leg: int, status: int, headers: Headers, reason: bytes, body: bytes) -> None:
-        self._note(self._legs.pop(leg, None), headers)
+        self._note(self._legs.pop(leg, None), status, headers)
         self.feed(LegCompleted(leg, status, headers, body, reason))
 
-    def _note(self, leg: Leg | None, headers: Headers) -> None:
+    def _note(self, leg: Leg | None, status: int, headers: Headers) -> None:
+        if leg is None:
+            return
+        self.pins.answered(leg, status, headers)
         browsers = self.exchanges.browsers
-        if browsers is not None and leg is not None and leg.origin is not None:
+        if browsers is not None and leg.origin is not None:
             browsers.told(leg.origin, headers)
 
     def leg_ended(self, leg: int, end: LegEnd, error: str) -> None:
@@ -199,6 +212,7 @@ class Driver:
                 self._persist(step)
             case do.Register():
                 self._gateway.sessions.register(self, step.visible_id)
+                self.pins.count()
                 self.label = session_hash(step.visible_id)
             case do.Adopt():
                 self._gateway.adopt(step.session, self, self.exchanges.pop(step.exchange, None))
@@ -208,7 +222,7 @@ class Driver:
                 assert_never(step)
 
     def _send(self, step: do.SendUpstream) -> None:
-        leg = self._gateway.upstream.send(step, self, self.host, is_decoded=True)
+        leg = self.pins.send(step, self, self.host)
         self._legs[step.leg] = leg
         if self.exchanges.browsers is not None:
             leg.origin = http.find(step.headers, http.ORIGIN)

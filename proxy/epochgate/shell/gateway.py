@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import re
 import time
+from collections.abc import Sequence
 
 from epochgate.core import http
 from epochgate.core.commands import Respond, UpstreamFailed
@@ -25,15 +27,19 @@ from epochgate.shell.entropy import Entropy
 from epochgate.shell.exchange import Exchange
 from epochgate.shell.headers import request_headers
 from epochgate.shell.heads import Heads
+from epochgate.shell.pinning import Pins
 from epochgate.shell.relay import relay
 from epochgate.shell.sessions import Key, Sessions, place
 from epochgate.shell.upstream import Upstream
+from epochgate.shell.upstreams import Upstreams
 from epochgate.state.memory import MemoryStore
 from epochgate.state.store import SessionStore
 
 _SESSION_NOT_FOUND = b"session not found"
 _TOO_MANY_SESSIONS = b"the proxy holds as many sessions as it may"
 _RETRY_AFTER = (b"Retry-After", b"5")
+# HTTP+SSE: the POST belongs to a stream that the same client has open at one of the servers.
+_NAMES_STREAM = re.compile(rb"[?&]session_?id=", re.IGNORECASE)
 
 
 class _Way:
@@ -72,13 +78,13 @@ class Gateway:
     def __init__(
         self,
         settings: Settings,
-        upstream: Upstream,
+        upstreams: Upstreams,
         observer: Observer,
         loop: asyncio.AbstractEventLoop,
         store: SessionStore | None = None,
     ) -> None:
         self.loop = loop
-        self.upstream = upstream
+        self.upstreams = upstreams
         self.observer = observer
         self.store = store or MemoryStore()
         self.sessions = Sessions(settings.max_sessions)
@@ -112,7 +118,7 @@ class Gateway:
             body = read_body(exchange.body) if exchange.method == b"POST" else None
             way = self._find_way(exchange, body)
             if way.relayed is not None:
-                await self._relay(exchange, way.relayed)
+                await self._relay(exchange, way.relayed, way.traffic)
             elif exchange.is_open:
                 await exchange.wait_done()
         finally:
@@ -140,7 +146,7 @@ class Gateway:
                 exchange.respond(503, (*TEXT_HEADERS, _RETRY_AFTER), _TOO_MANY_SESSIONS)
                 return _Way(TrafficClass.PLAIN)
             case Intake.OPENING:
-                opening = self._open(exchange)
+                opening = self._open(exchange, headers)
                 self._admit(exchange, headers, body, opening)
                 return _Way(TrafficClass.SESSION, opening)
             case Intake.UNKNOWN_RESUME:
@@ -151,13 +157,30 @@ class Gateway:
                 return _Way(intake.traffic_class, relayed=self._heads.forwarded(exchange, headers))
         return _Way(intake.traffic_class)
 
-    async def _relay(self, exchange: Exchange, headers: Headers) -> None:
-        leg = next(self._relay_legs)
-        relayed = await relay(exchange, self.upstream, headers, leg, self._heads.host(exchange))
+    async def _relay(self, exchange: Exchange, headers: Headers, traffic: TrafficClass) -> None:
+        leg, host = next(self._relay_legs), self._heads.host(exchange)
+        stranger = http.find(headers, http.SESSION_ID) if traffic is TrafficClass.UNKNOWN else None
+        is_search = stranger is not None and self.upstreams.only is None
+        whom = self._whom(exchange, headers, traffic, stranger)
+        relayed = await relay(exchange, whom, headers, leg, host, is_search=is_search)
+        if is_search and stranger is not None and relayed.upstream is not None and relayed.status != 404:
+            self.upstreams.found(stranger, relayed.upstream)
         if relayed.error:
             self.observer.saw("", UpstreamFailed(relayed.error))
 
-    def _open(self, exchange: Exchange) -> Driver:
+    def _whom(
+        self, exchange: Exchange, headers: Headers, traffic: TrafficClass, stranger: bytes | None
+    ) -> Sequence[Upstream]:
+        """The servers in the order in which they are asked for what is not guarded."""
+        if self.upstreams.only is not None:
+            return (self.upstreams.only,)
+        if stranger is not None:
+            return self.upstreams.for_stranger(stranger)
+        if traffic is TrafficClass.MODERN:
+            return self.upstreams.by_load()
+        return self.upstreams.by_name(self._heads.client(exchange, headers))
+
+    def _open(self, exchange: Exchange, headers: Headers) -> Driver:
         """A driver for the session that an `initialize` may open."""
         budget = Budget(self._policy.journal_session_bytes, self._journals)
         host = self._heads.host(exchange)
@@ -169,17 +192,21 @@ class Gateway:
             lambda known: (home, known) in self.sessions,
             is_volatile=self.store.is_volatile,
         )
-        return self._begin(core, host)
+        has_stream = _NAMES_STREAM.search(exchange.target) is not None
+        first = self._whom(exchange, headers, TrafficClass.PLAIN, None) if has_stream else ()
+        return self._begin(core, host, Pins(self.upstreams, first))
 
     def adopt(self, core: Session, opener: Driver, exchange: Exchange | None) -> None:
         """A driver for the session that a request within `opener`'s session opened."""
-        driver = self._begin(core, opener.host)
+        pins = Pins(self.upstreams)
+        pins.follow(opener.pins, core.current.upstream_id)
+        driver = self._begin(core, opener.host, pins)
         if exchange is not None:
             driver.take(exchange)
         driver.feed(Adopted())
 
-    def _begin(self, core: Session, host: bytes | None) -> Driver:
-        driver = Driver(self, core, host)
+    def _begin(self, core: Session, host: bytes | None, pins: Pins) -> Driver:
+        driver = Driver(self, core, host, pins)
         self.sessions.begin(driver)
         return driver
 

@@ -99,6 +99,21 @@ class Forwarding:
             headers = without(headers, _FORWARDED)
         return headers + _truth(peer.encode(), host, proto)
 
+    def client(self, headers: Headers, peer: str) -> bytes:
+        """The first address in front of the trusted proxies, as the nearest of them says."""
+        hops = [value for name, value in headers if name.lower() == b"x-forwarded-for"]
+        way = [hop.strip() for hop in b",".join(hops).split(b",") if hop.strip()]
+        found = peer.encode()
+        while way and self._trusts(found):
+            found = way.pop()
+        return found
+
+    def _trusts(self, peer: bytes) -> bool:
+        try:
+            return self.is_trusted(peer.decode("latin-1"))
+        except ValueError:
+            return False  # no address: whoever wrote it may call a client as it likes
+
 
 def _truth(peer: bytes, host: bytes, proto: bytes) -> Headers:
     said = [(b"X-Forwarded-Proto", proto)]

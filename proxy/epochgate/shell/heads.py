@@ -42,6 +42,10 @@ class Heads:
         """The headers that go up, for a request that is not guarded."""
         return self._forwarding.apply(headers, exchange.peer, _said_host(exchange), exchange.scheme)
 
+    def client(self, exchange: Exchange, headers: Headers) -> bytes:
+        """The address of whoever asks, behind the proxies that are trusted."""
+        return self._forwarding.client(headers, exchange.peer)
+
     def host(self, exchange: Exchange) -> bytes | None:
         """The `Host` that the server is told; None for its own."""
         match self._host:

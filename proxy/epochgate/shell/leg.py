@@ -24,6 +24,7 @@ from epochgate.shell.parser import Delimiter, Framing
 
 if TYPE_CHECKING:
     from epochgate.shell.connection import LegConnection
+    from epochgate.shell.upstream import Upstream
 
 
 class LegSink(Protocol):
@@ -59,17 +60,18 @@ class Leg:
     __slots__ = (
         "_connecting",
         "_connection",
-        "_home",
         "_is_decoded",
         "_loop",
         "_sink",
         "_timer",
         "decoding",
         "framing",
+        "home",
         "is_paused",
         "number",
         "origin",
         "state",
+        "upstream",
     )
 
     def __init__(
@@ -89,7 +91,8 @@ class Leg:
         self.is_paused = False
         self._sink: LegSink | None = sink
         self._loop = loop
-        self._home = home
+        self.home = home
+        self.upstream: Upstream | None = None  # who is asked
         self._is_decoded = is_decoded
         self._connection: LegConnection | None = None
         self._connecting: asyncio.Task[None] | None = None
@@ -200,7 +203,7 @@ class Leg:
         self._clear_timer()
 
     def _headers(self, message: RawResponseMessage) -> Headers:
-        return answer_headers(message.raw_headers, self._home.localised)
+        return answer_headers(message.raw_headers, self.home.localised)
 
     # what its decoding calls
 

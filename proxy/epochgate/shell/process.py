@@ -21,17 +21,19 @@ import signal
 from collections.abc import Callable, Sequence
 
 import uvloop
+from aiohappyeyeballs.types import AddrInfoType
 
 import epochgate
 from epochgate.observe.logs import LibraryLines, LinePipe, Logger, make_logger
 from epochgate.observe.metrics import Metrics
 from epochgate.observe.observer import Observer
-from epochgate.settings import LogFormat, Settings
+from epochgate.settings import LogFormat, Settings, UpstreamAddresses
 from epochgate.shell.admin import AdminListener, administration, probes
 from epochgate.shell.connection import UpstreamLimits
 from epochgate.shell.downstream import Server, ServerLimits
 from epochgate.shell.gateway import Gateway
 from epochgate.shell.headers import Allowed
+from epochgate.shell.origin import Origin
 from epochgate.shell.readiness import Readiness
 from epochgate.shell.reloading import Reloading
 from epochgate.shell.sockets import reason_of
@@ -44,7 +46,9 @@ from epochgate.shell.tls import (
     reason_of_handshake,
     server_context,
 )
-from epochgate.shell.upstream import Origin, Upstream
+from epochgate.shell.tunnel import Tunnel, tunnel_for
+from epochgate.shell.upstream import Upstream
+from epochgate.shell.upstreams import Upstreams
 from epochgate.units import Place, written
 
 STDERR = 2
@@ -117,17 +121,19 @@ class Process:
         self._drained = asyncio.Event()
         self._over = asyncio.Event()
         self._is_forced = False
-        origin = Origin.from_url(settings.upstream)
         self._tls = _listener_tls(settings, observer)
         self._upstream_tls = _upstream_tls(settings, observer)
-        self._upstream = Upstream(
-            origin,
-            _upstream_limits(settings),
-            self._loop,
-            self._upstream_tls,
-            settings.upstream_server_name,
+        origins = [Origin.from_url(url) for url in settings.upstream]
+        self._tunnels = _tunnels(settings, origins)
+        self._upstreams = Upstreams(
+            origins,
+            self._make_upstream,
+            self._log,
+            interval_s=settings.resolve if settings.upstream_addresses is UpstreamAddresses.EACH else None,
+            others_look_up={origin for origin, tunnel in self._tunnels.items() if tunnel is not None},
         )
-        self._gateway = Gateway(settings, self._upstream, observer, self._loop)
+        observer.metrics.before_refresh(self._count_upstreams)
+        self._gateway = Gateway(settings, self._upstreams, observer, self._loop)
         self._server = Server(
             self._gateway.handle,
             _server_limits(settings),
@@ -137,9 +143,7 @@ class Process:
                 "TLS handshake failed", reason=reason_of_handshake(error)
             ),
         )
-        self._readiness = Readiness(
-            origin.authority.decode(), self._upstream.probe, settings.ready_grace, observer.log
-        )
+        self._readiness = Readiness(self._upstreams, settings.ready_grace, observer.log)
         probed = probes(observer.metrics, self._readiness)
         administered = [*probed, *administration(self._gateway.sessions.overview, self._drain_on_demand)]
         self._beside = {
@@ -149,6 +153,7 @@ class Process:
 
     async def start(self) -> None:
         """Open every listener, then say where. Raises `CannotStart`."""
+        await self._upstreams.start()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._on_signal)
         self._loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
@@ -164,6 +169,7 @@ class Process:
                 served += await self._server.listen(place, _allowed(self._settings, place), self._tls)
             except OSError as error:
                 raise CannotStart(_cannot_listen("listen", (place,), error)) from None
+        self._tasks.spawn(self._upstreams.watch(), "names")
         self._tasks.spawn(self._readiness.watch(), "readiness")
         self._tasks.spawn(self._reloading.watch(), "settings")
         for tls in self._certified():
@@ -172,7 +178,7 @@ class Process:
             "listening",
             listen=written(served),
             **told,
-            upstream=self._settings.upstream,
+            upstream=", ".join(self._settings.upstream),
             version=epochgate.__version__,
         )
 
@@ -218,10 +224,22 @@ class Process:
         """Close what is open. What still runs is broken off."""
         await self._server.close()
         self._gateway.sessions.close()
-        await self._upstream.close()
+        await self._upstreams.close()
         await self._tasks.close()
         for listener in self._beside.values():
             await listener.close()
+
+    def _make_upstream(self, origin: Origin, addresses: Sequence[AddrInfoType]) -> Upstream:
+        tls = self._upstream_tls if origin.scheme == "https" else None
+        limits = _upstream_limits(self._settings)
+        name = self._settings.upstream_server_name
+        tunnel = self._tunnels[origin]
+        return Upstream(origin, limits, self._loop, tls, name, addresses, tunnel)
+
+    def _count_upstreams(self) -> None:
+        reached = sum(1 for one in self._upstreams.listed if one.is_reached)
+        self._observer.metrics.gauge("upstreams", "reached").set(reached)
+        self._observer.metrics.gauge("upstreams", "not_reached").set(len(self._upstreams.listed) - reached)
 
     def _on_signal(self) -> None:
         if self._signalled.is_set() and not self._drained.is_set():
@@ -283,7 +301,7 @@ def _listener_tls(settings: Settings, observer: Observer) -> Tls | None:
 
 def _upstream_tls(settings: Settings, observer: Observer) -> Tls | None:
     tell = observer.watch_certificates("upstream")
-    if not settings.upstream.startswith("https:"):
+    if not settings.has_https:
         return None
     passphrase = settings.secret("upstream_key_passphrase")
     own = settings.upstream_certificate
@@ -293,6 +311,13 @@ def _upstream_tls(settings: Settings, observer: Observer) -> Tls | None:
     except BadTls as error:
         named = "upstream_ca" if own is None else "upstream_certificate or upstream_ca"
         raise CannotStart(f"{named}: {error}") from None
+
+
+def _tunnels(settings: Settings, origins: Sequence[Origin]) -> dict[Origin, Tunnel | None]:
+    try:
+        return {origin: tunnel_for(origin, settings.upstream_proxy) for origin in origins}
+    except ValueError as error:
+        raise CannotStart(f"upstream_proxy: {error}") from None
 
 
 def _server_limits(settings: Settings) -> ServerLimits:

@@ -9,7 +9,8 @@ that stops reading pauses the upstream leg.
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from epochgate.core.commands import SendUpstream
 from epochgate.core.events import LegEnd
@@ -26,40 +27,65 @@ class Relayed:
 
     status: int | None
     error: str
+    upstream: Upstream | None = field(default=None, compare=False)  # who was asked last
+
+
+_Round = tuple[Upstream, Sequence[Upstream]]
 
 
 async def relay(
-    exchange: Exchange, upstream: Upstream, headers: Headers, leg: int, host: bytes | None = None
+    exchange: Exchange,
+    upstreams: Sequence[Upstream],
+    headers: Headers,
+    leg: int,
+    host: bytes | None = None,
+    *,
+    is_search: bool = False,
 ) -> Relayed:
     """Relay `exchange` and return when both sides are done.
 
-    `headers` are the end-to-end headers to send, `leg` is a number for the log, `host` replaces the
-    upstream's own `Host`. Cancelling breaks both sides.
+    The first of `upstreams` is asked, the others in turn while none is reached; in a search also while the
+    answer is 404, by which a server says that it did nothing since it does not know the session. `headers`
+    are the end-to-end headers to send, `leg` is a number for the log, `host` replaces the upstream's own
+    `Host`. Cancelling breaks both sides.
     """
-    pump = _Pump(exchange)
     body = exchange.body if exchange.has_body else None
     request = SendUpstream(leg, exchange.method, exchange.target, headers, body)
-    pump.start(upstream.send(request, pump, host))
+    pump = _Pump(exchange, request, host)
+    if is_search:
+        pump.ask(*[(one, ()) for one in upstreams])
+    else:
+        pump.ask((upstreams[0], upstreams[1:]))
     try:
         await exchange.wait_done()
     finally:
         pump.stop()
-    return Relayed(pump.status, pump.error)
+    return Relayed(pump.status, pump.error, pump.asked)
 
 
 class _Pump:
     """Moves one upstream leg into one exchange, and the client's moods back."""
 
-    def __init__(self, exchange: Exchange) -> None:
+    def __init__(self, exchange: Exchange, request: SendUpstream, host: bytes | None) -> None:
         self.status: int | None = None
         self.error = ""
         self._exchange = exchange
+        self._request = request
+        self._host = host
+        self._rounds: list[_Round] = []  # what is asked if this one says 404, or is not reached
         self._leg: Leg | None = None
         self._loop = asyncio.get_running_loop()
 
-    def start(self, leg: Leg) -> None:
-        self._leg = leg
+    def ask(self, *rounds: _Round) -> None:
+        """Ask a server, and those beside it while none is reached; the next round if it says 404."""
+        (upstream, others), *self._rounds = rounds
+        self._leg = upstream.send(self._request, self, self._host, others=others)
         self._exchange.owner = self
+
+    @property
+    def asked(self) -> Upstream | None:
+        """Who was asked last."""
+        return None if self._leg is None else self._leg.upstream
 
     def stop(self) -> None:
         """Break whatever is not over yet."""
@@ -83,6 +109,11 @@ class _Pump:
     # LegSink
 
     def leg_answered(self, leg: int, status: int, headers: Headers, reason: bytes) -> None:
+        if status == 404 and self._rounds:
+            if self._leg is not None:
+                self._leg.drain()
+            self.ask(*self._rounds)
+            return
         self.status = status
         framing = self._leg.framing if self._leg is not None else None
         self._open(status, headers, reason, framing or Framing(Delimiter.CLOSE))
@@ -92,12 +123,17 @@ class _Pump:
         self._exchange.write(data)
 
     def leg_whole(self, leg: int, status: int, headers: Headers, reason: bytes, body: bytes) -> None:
+        is_last = status != 404 or not self._rounds
         self.leg_answered(leg, status, headers, reason)
-        if body:
+        if is_last and body:
             self.leg_read(leg, body)
-        self.leg_ended(leg, LegEnd.CLEAN, "")
+        if is_last:
+            self.leg_ended(leg, LegEnd.CLEAN, "")
 
     def leg_ended(self, leg: int, end: LegEnd, error: str) -> None:
+        if end is LegEnd.NOT_SENT and self._rounds:
+            self.ask(*self._rounds)
+            return
         self.error = error
         if end is LegEnd.CLEAN or (self.status is not None and not error):
             self._exchange.end()

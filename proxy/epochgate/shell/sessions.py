@@ -130,6 +130,7 @@ def _shown(driver: Driver) -> dict[str, object]:
     ]
     return {
         "session": driver.label,
+        "server": None if driver.pins.home is None else driver.pins.home.name,
         "state": core.state.value,
         "generation": core.current.number,
         "is_epoch_stated": core.current.epoch.is_captured,

@@ -1,4 +1,4 @@
-"""The upstream leg's way out: one origin, its idle connections, and `send`.
+"""The upstream leg's way out: one server, its idle connections, and `send`.
 
 Nothing is ever sent twice. A request goes out on an idle connection that is certainly alive, or on a
 fresh one; what fails before a byte was written is told as NOT_SENT, everything later as BROKEN (W2).
@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, TypeVar, cast
-from urllib.parse import urlsplit
 
 from aiohappyeyeballs import start_connection
 from aiohappyeyeballs.types import AddrInfoType
@@ -23,55 +20,19 @@ from epochgate.core.events import LegEnd
 from epochgate.shell.connection import LegConnection, UpstreamLimits
 from epochgate.shell.leg import Leg, LegSink
 from epochgate.shell.locations import Home
+from epochgate.shell.origin import Origin, look_up
 from epochgate.shell.sockets import CONNECT_ERRORS
 from epochgate.shell.spawn import Tasks
 from epochgate.shell.tls import SHUTDOWN_S, Tls
+from epochgate.shell.tunnel import Tunnel
 
 _P = TypeVar("_P", bound=asyncio.BaseProtocol)
-DEFAULT_PORTS = {"http": 80, "https": 443}
 # A second address is tried beside the first one after this (RFC 8305).
 _NEXT_ADDRESS_S = 0.25
 # With TLS 1.3 a server judges our certificate when the handshake is over on our side.
 _VERDICT_S = 0.25
 # Requests that may meet the idle-close race without harm: running them twice changes nothing.
 _SAFE_METHODS = frozenset((b"GET", b"HEAD", b"OPTIONS"))
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """Where the upstream is. `authority` is its `Host` value, `base_path` stands before targets."""
-
-    scheme: str
-    host: str
-    port: int
-    authority: bytes
-    base_path: bytes = b""
-
-    @classmethod
-    def from_url(cls, url: str) -> Origin:
-        """`url` is `http(s)://host[:port][/base]`; anything else raises ValueError saying why."""
-        parts = urlsplit(url)
-        if parts.scheme not in DEFAULT_PORTS:
-            raise ValueError(f"{url!r} is no http:// or https:// URL")
-        if parts.username is not None or parts.query or parts.fragment:
-            raise ValueError(f"{url!r} has more than a host, a port and a path")
-        if not parts.hostname:
-            raise ValueError(f"{url!r} names no host")
-        port = DEFAULT_PORTS[parts.scheme] if parts.port is None else parts.port
-        name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-        authority = name if port == DEFAULT_PORTS[parts.scheme] else f"{name}:{port}"
-        base = parts.path.rstrip("/")
-        return cls(parts.scheme, parts.hostname, port, _ascii(authority), _ascii(base))
-
-    def home(self, host: bytes | None = None) -> Home:
-        """What a `Location` may call this server, to which a request went under `host`."""
-        return Home(self.scheme.encode(), self.authority, self.base_path, host)
-
-
-def _ascii(text: str) -> bytes:
-    if not text.isascii() or any(character <= " " for character in text):
-        raise ValueError(f"{text!r} is not plain ASCII")
-    return text.encode()
 
 
 class _Attempt(asyncio.Protocol):
@@ -100,7 +61,11 @@ class _Attempt(asyncio.Protocol):
 
 
 class Upstream:
-    """Connections to one origin. Use it on the loop it was made on."""
+    """Connections to one server. Use it on the loop it was made on.
+
+    `sessions` is how many of those that we hold live there. `has_left`: it is no longer among the addresses
+    of its name, so that one that cannot be connected to will not come back there.
+    """
 
     def __init__(
         self,
@@ -109,39 +74,79 @@ class Upstream:
         loop: asyncio.AbstractEventLoop | None = None,
         tls: Tls | None = None,
         server_name: str | None = None,
+        addresses: Sequence[AddrInfoType] = (),
+        tunnel: Tunnel | None = None,
     ) -> None:
-        """`tls` makes connections https; `server_name` is the certificate's name, if it is not the host."""
+        """`tls` makes connections https; `server_name` is the certificate's name, if it is not the host.
+
+        `addresses` are where the server is; without them its name is looked up for each connection, by the
+        proxy at the beginning of `tunnel` if there is one.
+        """
         self.origin = origin
+        self.addresses = tuple(addresses)
+        self.sessions = 0
+        self.has_left = False
+        self.is_reached: bool | None = None  # unknown
+        self.reached_at: float | None = None
+        self.on_unreachable: Callable[[], None] = _nothing
         self._home = origin.home()
         self.limits = limits or UpstreamLimits()
         self._loop = loop or asyncio.get_running_loop()
         self._tls = tls
         self._server_name = server_name or origin.host
+        self._tunnel = tunnel
         self._tasks = Tasks()
         self._open: set[LegConnection] = set()
         self._idle: deque[LegConnection] = deque()  # longest idle first
         self._sweep: asyncio.TimerHandle | None = None
 
     def __repr__(self) -> str:
-        return f"<Upstream {self.origin.authority.decode()}, {len(self._open)} open, {len(self._idle)} idle>"
+        return f"<Upstream {self.name}, {len(self._open)} open, {len(self._idle)} idle>"
+
+    @property
+    def name(self) -> str:
+        """`host:port` as the URL says it, with the address where that does not say which server it is."""
+        authority = self.origin.authority.decode()
+        host = self.addresses[0][4][0] if self.addresses else self.origin.host
+        return authority if host == self.origin.host else f"{authority} ({host})"
+
+    @property
+    def load(self) -> int:
+        """Sessions that live there, requests on their way there, and answers that come from there."""
+        return self.sessions + len(self._tasks) + len(self._open) - len(self._idle)
+
+    @property
+    def is_unused(self) -> bool:
+        return not (self.sessions or self._open or self._tasks)
 
     def send(
-        self, request: SendUpstream, sink: LegSink, host: bytes | None = None, *, is_decoded: bool = False
+        self,
+        request: SendUpstream,
+        sink: LegSink,
+        host: bytes | None = None,
+        *,
+        is_decoded: bool = False,
+        others: Iterable[Upstream] = (),
     ) -> Leg:
         """Send `request` and tell `sink` what comes of it.
 
         `host` replaces the origin's `Host` value. The request's headers go out as they are, so they
         must hold neither `Host` nor framing. `is_decoded`: gzip and deflate are taken off the answer.
+        `others` are asked in turn while none is reached; who is asked in the end is in `Leg.upstream`.
         """
-        home = self._home if host is None else self.origin.home(host)
-        leg = Leg(request.leg, sink, self._loop, home, is_decoded=is_decoded)
+        leg = Leg(request.leg, sink, self._loop, self.home(host), is_decoded=is_decoded)
+        leg.upstream = self
         connection = self._take_idle(request.method)
         if connection is None:
             name = f"connect leg {request.leg}"
-            leg.connect_by(self._tasks.spawn_cancellable(self._send_fresh(leg, request, host), name))
+            leg.connect_by(self._tasks.spawn_cancellable(self._send_fresh(leg, request, host, others), name))
         else:
             self._carry(connection, leg, request, host)
         return leg
+
+    def home(self, host: bytes | None) -> Home:
+        """What a `Location` may call the server, to which a request went under `host`."""
+        return self._home if host is None else self.origin.home(host)
 
     async def close(self) -> None:
         """Break every connection and wait until they are gone."""
@@ -158,25 +163,47 @@ class Upstream:
         head = _request_head(request, host or self.origin.authority, self.origin.base_path)
         connection.carry(leg, head, request.body, request.method == b"HEAD", request.headers_within)
 
-    async def _send_fresh(self, leg: Leg, request: SendUpstream, host: bytes | None) -> None:
+    async def _send_fresh(
+        self, leg: Leg, request: SendUpstream, host: bytes | None, others: Iterable[Upstream]
+    ) -> None:
+        error = ""
+        for upstream in (self, *others):
+            try:
+                connection = await upstream.connect()
+            except CONNECT_ERRORS:
+                error = "connect"
+                continue
+            if connection.is_usable():
+                leg.upstream, leg.home = upstream, upstream.home(host)
+                upstream._carry(connection, leg, request, host)
+                return
+            connection.abandon()
+            error = "reset"
+        leg.ended(LegEnd.GONE if self.has_left else LegEnd.NOT_SENT, error)
+
+    async def connect(self) -> LegConnection:
+        """A fresh connection. Raises one of `CONNECT_ERRORS`."""
+        async with self._reaching():
+            return await self._open_with(lambda: LegConnection(self, self.limits, self._loop))
+
+    @contextlib.asynccontextmanager
+    async def _reaching(self) -> AsyncIterator[None]:
+        """Within the time for it; whether the server was reached is known afterwards."""
         try:
             async with asyncio.timeout(self.limits.connect_s):
-                connection = await self._connect()
+                yield
         except CONNECT_ERRORS:
-            leg.ended(LegEnd.NOT_SENT, "connect")
-            return
-        if not connection.is_usable():
-            connection.abandon()
-            leg.ended(LegEnd.NOT_SENT, "reset")
-            return
-        self._carry(connection, leg, request, host)
-
-    async def _connect(self) -> LegConnection:
-        return await self._open_with(lambda: LegConnection(self, self.limits, self._loop))
+            self.is_reached = False
+            self.on_unreachable()
+            raise
+        self.is_reached, self.reached_at = True, self._loop.time()
 
     async def _open_with(self, factory: Callable[[], _P]) -> _P:
-        addresses = await self._resolve()
-        sock = await start_connection(addresses, happy_eyeballs_delay=_NEXT_ADDRESS_S, loop=self._loop)
+        if self._tunnel is None:
+            addresses = self.addresses or await look_up(self.origin, self._loop)
+            sock = await start_connection(addresses, happy_eyeballs_delay=_NEXT_ADDRESS_S, loop=self._loop)
+        else:
+            sock = await self._tunnel.open(self.origin, self._loop)
         _, connection = await self._loop.create_connection(factory, sock=sock, **self._tls_options())
         return connection
 
@@ -192,20 +219,13 @@ class Upstream:
 
     async def probe(self) -> None:
         """Connect, with the handshake of TLS where it is used, and close. Raises one of `CONNECT_ERRORS`."""
-        async with asyncio.timeout(self.limits.connect_s):
+        async with self._reaching():
             attempt = await self._open_with(_Attempt)
             try:
                 if self._tls is not None:
                     await attempt.wait_accepted()
             finally:
                 attempt.transport.abort()
-
-    async def _resolve(self) -> list[AddrInfoType]:
-        host, port = self.origin.host, self.origin.port
-        for family, address in ((socket.AF_INET, (host, port)), (socket.AF_INET6, (host, port, 0, 0))):
-            if _is_literal(family, host):
-                return [(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", address)]
-        return list(await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))
 
     # the pool
 
@@ -246,12 +266,8 @@ class Upstream:
             self._sweep = self._loop.call_at(due, self._close_stale)
 
 
-def _is_literal(family: socket.AddressFamily, host: str) -> bool:
-    try:
-        socket.inet_pton(family, host)
-    except OSError:
-        return False
-    return True
+def _nothing() -> None:
+    """What is done about a server that is not reached, unless somebody wants to know."""
 
 
 def _request_head(request: SendUpstream, host: bytes, base_path: bytes) -> bytes:

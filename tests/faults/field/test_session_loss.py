@@ -175,6 +175,7 @@ async def test_replicas_that_take_turns_are_a_fault_of_affinity_and_no_lost_sess
         assert 200 in statuses
         assert set(statuses) <= {200, 404}
         assert (await proxy.page())["affinity_faults_total"] >= 1
+        assert proxy.log("affinity faults")[0]["level"] == "warning"
 
 
 async def test_an_initialized_that_meets_another_replica_costs_no_session() -> None:

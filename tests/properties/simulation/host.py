@@ -200,8 +200,10 @@ class Host:
         headers = {k.decode().lower(): v.decode() for k, v in command.headers}
         if command.method == b"DELETE":
             self.ended_upstream.add(headers["mcp-session-id"])
-        if self.server.is_down:
-            self.clock.after(delay, lambda: leg.fail(events.LegEnd.NOT_SENT))
+        is_gone = headers.get("mcp-session-id") in self.server.left_behind
+        if is_gone or self.server.is_down:
+            how = events.LegEnd.GONE if is_gone else events.LegEnd.NOT_SENT
+            self.clock.after(delay, lambda: leg.fail(how))
             return
         leg.connection = connection = self._new_connection(leg)
         self.clock.after(delay, lambda: self._reach(connection, command, headers))

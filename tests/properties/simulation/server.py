@@ -28,6 +28,7 @@ class Server:
         self.streams = Streams(traits, rng)
         self.tools = Tools(self.streams, clock, rng)
         self.names: dict[str, str] = {}  # session id -> the client that it was made for
+        self.left_behind: set[str] = set()  # sessions of a place that the server has left
         self.notified: dict[str, list[Origin]] = {}
         self.opened = 0  # sessions that were begun
         self.down_until = 0.0
@@ -55,6 +56,7 @@ class Server:
         self._owners += 1
         session = SessionObject(session_id, self._owners, is_recreated)
         self.sessions[session_id] = session
+        self.left_behind.discard(session_id)
         return session
 
     def _look_up(self, session_id: str) -> SessionObject | None:
@@ -75,8 +77,10 @@ class Server:
             self.streams.drop(session_id)
 
     def restart(self, seconds: float) -> None:
-        """The process dies and is back after `seconds`."""
+        """The process dies and is back after `seconds`, half of the time in another place."""
         self.down_until = self.clock.now + seconds
+        if len(self.names) % 2:
+            self.left_behind |= self.names.keys()
         self.is_reborn = True
         self._session_count = 0
         for session_id in list(self.sessions):

@@ -1,0 +1,206 @@
+"""Who is behind `upstream`, as names change, and who is asked for what."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+
+import structlog
+from aiohappyeyeballs.types import AddrInfoType
+from structlog.testing import capture_logs
+
+from epochgate.core.events import LegEnd
+from epochgate.shell.origin import Origin
+from epochgate.shell.upstream import Upstream
+from epochgate.shell.upstreams import Upstreams
+from tests.shell.wire import Heard, call, until
+
+NAME = "mcp.test:8000"
+SOON_S = 0.005
+
+
+def v4(host: str, port: int = 8000) -> AddrInfoType:
+    return socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, port)
+
+
+def v6(host: str) -> AddrInfoType:
+    return socket.AF_INET6, socket.SOCK_STREAM, socket.IPPROTO_TCP, "", (host, 8000, 0, 0)
+
+
+class Dns:
+    """What names have as addresses; None: it does not answer."""
+
+    def __init__(self, *addresses: AddrInfoType) -> None:
+        self.addresses: Sequence[AddrInfoType] | None = addresses
+        self.asked = 0
+
+    async def look_up(self, origin: Origin, loop: asyncio.AbstractEventLoop) -> Sequence[AddrInfoType]:
+        self.asked += 1
+        if self.addresses is None:
+            raise socket.gaierror(socket.EAI_AGAIN, "try again")
+        return self.addresses
+
+
+@asynccontextmanager
+async def following(
+    dns: Dns, *urls: str, interval_s: float | None = SOON_S, is_watched: bool = True
+) -> AsyncIterator[Upstreams]:
+    upstreams = Upstreams(
+        [Origin.from_url(url) for url in urls or (f"http://{NAME}",)],
+        lambda origin, addresses: Upstream(origin, addresses=addresses),
+        structlog.get_logger(),
+        interval_s=interval_s,
+        find_addresses=dns.look_up,
+    )
+    await upstreams.start()
+    watching = asyncio.create_task(upstreams.watch()) if is_watched else None
+    try:
+        yield upstreams
+    finally:
+        if watching is not None:
+            watching.cancel()
+            with suppress(asyncio.CancelledError):
+                await watching
+        await upstreams.close()
+
+
+def names(upstreams: Upstreams) -> list[str]:
+    return [upstream.name for upstream in upstreams.listed]
+
+
+async def test_a_name_with_one_address_of_each_family_is_one_server() -> None:
+    """`localhost` is; it is looked up for every connection, so that it may move."""
+    async with following(Dns(v6("::1"), v4("127.0.0.1"))) as upstreams:
+        assert names(upstreams) == [NAME]
+        assert upstreams.only is upstreams.listed[0]
+        assert upstreams.only.addresses == ()
+
+
+async def test_each_address_of_a_name_with_several_is_a_server() -> None:
+    dns = Dns(v4("10.0.0.1"), v4("10.0.0.2"), v4("10.0.0.1"))
+    async with following(dns) as upstreams:
+        assert names(upstreams) == [f"{NAME} (10.0.0.1)", f"{NAME} (10.0.0.2)"]
+        assert upstreams.only is None
+
+
+async def test_a_balancer_s_addresses_are_one_server_where_the_settings_say_so() -> None:
+    dns = Dns(v4("10.0.0.1"), v4("10.0.0.2"))
+    async with following(dns, interval_s=None) as upstreams:
+        assert names(upstreams) == [NAME]
+        assert dns.asked == 0
+
+
+async def test_a_list_is_several_servers_and_addresses_are_not_looked_up() -> None:
+    dns = Dns()
+    async with following(dns, "http://10.0.0.1:8000", "http://[::1]:8000/base") as upstreams:
+        assert names(upstreams) == ["10.0.0.1:8000", "[::1]:8000"]
+        assert dns.asked == 0
+
+
+async def test_servers_that_come_are_listed_and_the_one_that_was_there_stays_the_same() -> None:
+    """Its sessions live at the address that it had, whatever the name gets besides."""
+    dns = Dns(v4("10.0.0.2"))
+    async with following(dns) as upstreams:
+        first = upstreams.only
+        dns.addresses = (v4("10.0.0.1"), v4("10.0.0.2"))
+        with capture_logs() as lines:
+            await until(lambda: upstreams.only is None)
+
+        assert names(upstreams) == [f"{NAME} (10.0.0.1)", f"{NAME} (10.0.0.2)"]
+        assert upstreams.listed[1] is first
+        assert lines == [
+            {"event": "servers changed", "log_level": "info", "upstream": NAME, "servers": names(upstreams)}
+        ]
+
+
+async def test_one_that_leaves_is_kept_for_its_sessions_and_then_dropped() -> None:
+    dns = Dns(v4("10.0.0.1"), v4("10.0.0.2"))
+    async with following(dns) as upstreams:
+        leaving, staying = upstreams.listed
+        leaving.sessions = 1
+        dns.addresses = (v4("10.0.0.2"),)
+        await until(lambda: upstreams.listed == (staying,))
+
+        assert leaving.has_left
+        assert set(upstreams) == {leaving, staying}
+        assert upstreams.only is None  # its sessions are still told apart
+        leaving.sessions = 0
+        await until(lambda: upstreams.only is staying)
+
+
+async def test_one_that_returns_is_the_same_as_before() -> None:
+    dns = Dns(v4("10.0.0.1"), v4("10.0.0.2"))
+    async with following(dns) as upstreams:
+        leaving, staying = upstreams.listed
+        leaving.sessions = 1
+        dns.addresses = (v4("10.0.0.2"),)
+        await until(lambda: leaving.has_left)
+        dns.addresses = (v4("10.0.0.2"), v4("10.0.0.1"))
+        await until(lambda: upstreams.listed == (staying, leaving))
+
+        assert not leaving.has_left
+
+
+async def test_a_name_that_cannot_be_looked_up_keeps_its_servers() -> None:
+    dns = Dns(v4("10.0.0.1"), v4("10.0.0.2"))
+    async with following(dns) as upstreams:
+        before = upstreams.listed
+        dns.addresses = None
+        asked = dns.asked
+        await until(lambda: dns.asked >= asked + 2)
+        assert upstreams.listed == before
+
+
+async def test_a_server_that_is_not_reached_has_its_name_looked_up_at_once() -> None:
+    """Its session need not wait longer than that for a server that left; one that is listed is retried."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.2", 0))
+        port = unused.getsockname()[1]
+        dns = Dns(v4("127.0.0.2", port), v4("127.0.0.3", port))
+        async with following(dns, f"http://mcp.test:{port}", interval_s=60) as upstreams:
+            server = upstreams.listed[0]
+            dns.addresses = (v4("127.0.0.3", port),)
+            ends = []
+            for _ in range(2):
+                heard = Heard()
+                server.send(call(), heard)
+                ends.append(await heard.wait_end())
+                await until(lambda: server.has_left)
+
+            assert ends == [(LegEnd.NOT_SENT, "connect"), (LegEnd.GONE, "connect")]
+
+
+async def test_who_has_the_least_to_do_is_asked_first_and_who_is_not_reached_last() -> None:
+    async with following(Dns(), *(f"http://10.0.0.{at}" for at in range(1, 5))) as upstreams:
+        one, two, three, four = upstreams.listed
+        one.sessions, two.sessions, three.sessions, four.sessions = 3, 1, 2, 0
+        four.is_reached = False
+
+        assert upstreams.by_load() == [two, three, one, four]
+        assert upstreams.by_load(first=one) == [one, two, three, four]
+        assert upstreams.by_load(first=four) == [two, three, one, four]
+        assert upstreams.by_load(first=two, last=two) == [three, one, four, two]
+
+
+async def test_a_client_finds_the_same_server_and_loses_it_only_with_the_server() -> None:
+    urls = [f"http://10.0.0.{at}" for at in range(1, 5)]
+    clients = [b"10.1.0.%d" % at for at in range(64)]
+    async with following(Dns(), *urls) as all_of_them, following(Dns(), *urls[:3]) as without_the_last:
+        before = {name: all_of_them.by_name(name)[0].name for name in clients}
+        after = {name: without_the_last.by_name(name)[0].name for name in clients}
+
+    assert set(before.values()) == {f"10.0.0.{at}" for at in range(1, 5)}
+    assert all(after[name] == where for name, where in before.items() if where != "10.0.0.4")
+
+
+async def test_where_strangers_were_found_is_remembered_for_a_bounded_number() -> None:
+    async with following(Dns(), "http://10.0.0.1", "http://10.0.0.2") as upstreams:
+        wrong = upstreams.for_stranger(b"s")[1]
+        upstreams.found(b"s", wrong)
+        assert upstreams.for_stranger(b"s")[0] is wrong
+
+        for number in range(5000):
+            upstreams.found(b"%d" % number, wrong)
+        assert upstreams.for_stranger(b"s")[0] is not wrong
