@@ -297,12 +297,7 @@ PROCESSES = (
         "instance:epochgate_journal_bytes:ratio",
         0.9,
     ),
-    limited(
-        "File descriptors, of the limit",
-        "When none is left, accepting pauses.",
-        "instance:process_open_fds:ratio",
-        0.8,
-    ),
+    limited("Descriptors in use", "Without any, accepting pauses.", "instance:process_open_fds:ratio", 0.8),
     Panel(
         "Memory",
         "Resident.",
@@ -335,6 +330,11 @@ PROCESSES = (
         "1 unless one that is there now is wrong.",
         [Query("min by (leg) (epochgate_certificates_last_reload_successful{OURS})", "{{leg}}")],
         steps=IS_GOOD,
+    ),
+    Panel(
+        "Servers",
+        "By whether the last connect reached them.",
+        [Query("sum by (state) (epochgate_upstreams{OURS})", "{{state}}")],
     ),
 )
 

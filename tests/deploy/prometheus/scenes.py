@@ -90,6 +90,13 @@ NARROW = [
     *("--reissue", "never", "--max-sessions", "3", "--max-event-bytes", "1KiB"),
     *("--journal-stream", "1KiB", "--journal-session", "1KiB", "--journal-total", "1KiB"),
 ]
+
+
+def beside_nobody(server: McpServer) -> list[str]:
+    """A second server that is not there."""
+    return ["--upstream", f"http://127.0.0.1:{server.port}, http://127.0.0.1:1"]
+
+
 CHATTY = [progress(step) for step in range(40)]
 
 

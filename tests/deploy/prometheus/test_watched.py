@@ -34,6 +34,7 @@ WANTED = {
     ("EpochgateSessionsAtLimit", "narrow"),
     ("EpochgateReloadFailed", "narrow"),
     ("EpochgateDescriptorsLow", "narrow"),
+    ("EpochgateServerUnreached", "narrow"),
     ("EpochgateNotReady", "alone"),
     ("EpochgateUpstreamErrors", "alone"),
     ("EpochgateRestarting", "restarting"),
@@ -69,7 +70,9 @@ async def test_alerts_fire_for_what_happens_and_every_query_finds_data(peers: Pe
         settings = tmp_path / "epochgate.yaml"
         settings.write_text("hold: 1m\n")
         stating = await run("stating", with_epochs)
-        narrow = await run("narrow", without, "--config", str(settings), *scenes.NARROW)
+        narrow = await run(
+            "narrow", without, "--config", str(settings), *scenes.NARROW, *scenes.beside_nobody(without)
+        )
         alone = await run("alone", away, *scenes.IMPATIENT)
         await prometheus.until_seen("count(epochgate_build_info) == 4")
 
