@@ -1,4 +1,4 @@
-"""Writes the pages that are generated from the code: five in this folder, and a table of the README.
+"""Writes what is generated from the code: five pages in this folder, a table of the README, the dashboard.
 
 `python docs/generate.py` writes them; `python docs/generate.py --check` names those that differ and
 exits with 1.
@@ -13,6 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import dashboard
 from rule_sentences import RULES
 from sentences import AXES, REASONS, STATES, VALUES
 
@@ -55,7 +56,9 @@ def metrics() -> str:
         "Metrics",
         "`GET /metrics` on the admin listener, and on the health listener if there is one. Every series "
         "exists at 0 from the start, so that `increase()` sees the first event; besides these, "
-        "`process_*` tells of memory, CPU and descriptors.",
+        "`process_*` tells of memory, CPU and descriptors. What is counted before a process is first scraped "
+        "has no sample of 0 before it all the same; how the rules see it, and what the alerts mean: "
+        "[rules.yaml](../helm/epochgate/files/rules.yaml), [runbook.md](runbook.md).",
         _table(("metric", "kind", "labels", "series at start", "what it counts"), rows),
         "## Label values",
         *values,
@@ -276,6 +279,7 @@ PAGES = {
     "docs/states.md": states,
     "docs/verdicts.md": verdicts,
     "README.md": readme,
+    "helm/epochgate/files/dashboard.json": dashboard.page,
 }
 
 

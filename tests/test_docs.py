@@ -26,6 +26,7 @@ PAGES = [
     "docs/states.md",
     "docs/verdicts.md",
     "README.md",
+    "helm/epochgate/files/dashboard.json",
 ]
 EVIDENCE = (axes.MessageEvidence, axes.AnswerEvidence, axes.BreakEvidence, axes.CursorEvidence)
 TABLES = (verdict.MESSAGE_TABLE, verdict.ANSWER_TABLE, verdict.BREAK_TABLE, verdict.CURSOR_TABLE)

@@ -14,6 +14,8 @@ from tests.support.client import Client, Truncated, outcome
 from tests.support.proxy import Proxy, guarding
 from tests.support.server import Leg, McpServer, serving
 
+RELOADED = "certificates_last_reload_successful"
+
 
 class Held:
     """A call that waits in the middle."""
@@ -104,6 +106,24 @@ async def test_certificates_are_rotated_while_a_stream_runs(tmp_path: Path) -> N
             assert peer_serial(other) != before
         held.go_on.set()
         assert outcome(await answer.messages()) == "run 1 done"
+
+
+async def test_a_certificate_that_is_wrong_is_not_taken_and_shows_in_the_metrics(tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    own = authority.issue()
+    good = {"leg=client": 1.0, "leg=upstream": 1.0}
+    listener = {"tls_certificate": own.certificate, "tls_key": own.key}
+    async with serving(McpServer()) as server, guarding(server.port, **listener) as proxy:
+        assert await proxy.moved(RELOADED) == good
+        await asyncio.to_thread(Path(own.key).write_text, "half")
+        await proxy.process.reload()
+        assert await proxy.moved(RELOADED) == {"leg=upstream": 1.0}
+        async with encrypted(proxy, authority) as client:
+            await client.open()
+
+        await asyncio.to_thread(authority.issue)
+        await proxy.process.reload()
+        assert await proxy.moved(RELOADED) == good
 
 
 async def test_only_clients_with_a_certificate_of_the_given_authority_are_served(tmp_path: Path) -> None:

@@ -59,6 +59,18 @@ async def test_the_session_unused_for_longest_makes_room_and_ends_on_the_server(
             assert outcome(await (await first.call()).messages()) == "run 2 done"
 
 
+async def test_how_much_there_may_be_is_told_beside_how_much_there_is() -> None:
+    async with (
+        serving(McpServer()) as server,
+        guarding(server.port, max_sessions="3", journal_total="128MiB") as proxy,
+        clients(proxy, 2),
+    ):
+        page = await proxy.page()
+        assert page['sessions{state="live"}'] == 2
+        assert page["sessions_limit"] == 3
+        assert page["journal_limit_bytes"] == 128 * 1024 * 1024
+
+
 async def test_a_cursor_of_an_evicted_session_is_one_of_an_unknown_session() -> None:
     """Nothing of it can be proven any more, and nothing of it is given to anybody (G3, G9)."""
     async with (

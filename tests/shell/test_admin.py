@@ -131,6 +131,16 @@ async def test_a_drain_wins_over_a_server_that_is_there() -> None:
     server.close()
 
 
+async def test_the_metrics_say_at_each_scrape_whether_it_is_ready() -> None:
+    server, port = await _server()
+    async with _readiness(port, grace_s=60) as (readiness, _), _listener(readiness) as address:
+        await _until(lambda: readiness.now() is Ready.YES)
+        assert b"\nepochgate_ready 1.0\n" in (await _get(address, "/metrics"))[2]
+        readiness.begin_drain()
+        assert b"\nepochgate_ready 0.0\n" in (await _get(address, "/metrics"))[2]
+    server.close()
+
+
 async def test_metrics_are_served_plain_and_compressed() -> None:
     metrics = Metrics()
     metrics.counter("relayed_events").inc(7)

@@ -99,10 +99,12 @@ async def test_a_context_follows_its_files_and_outlives_wrong_ones(tmp_path: Pat
     authority = Authority(tmp_path)
     own = authority.issue()
     capturing = CapturingLogger()
+    told: list[bool] = []
     tls = Tls(
         server_context,
         TlsFiles(own.certificate, own.key),
         structlog.wrap_logger(capturing, processors=[]),
+        told.append,
         interval_s=0.001,
     )
     first = tls.context
@@ -112,10 +114,12 @@ async def test_a_context_follows_its_files_and_outlives_wrong_ones(tmp_path: Pat
         await until(lambda: bool(capturing.calls))
         assert capturing.calls[-1].kwargs["event"] == "certificates not reloaded"
         assert tls.context is first
+        assert not told[-1]
 
         await asyncio.to_thread(authority.issue)
         await until(lambda: tls.context is not first)
         assert isinstance(tls.context, ssl.SSLContext)
+        await until(lambda: told[-1])
     watching.cancel()
     with suppress(asyncio.CancelledError):
         await watching

@@ -210,7 +210,8 @@ async def test_a_post_never_goes_out_on_a_tls_connection_that_has_an_end_waiting
     with TemporaryDirectory() as folder, ThreadPoolExecutor(1) as threads:
         server = _TlsServer(Path(folder))
         playing = threads.submit(server.play)
-        tls = Tls(client_context, TlsFiles(authorities=server.files.authority), structlog.get_logger())
+        files = TlsFiles(authorities=server.files.authority)
+        tls = Tls(client_context, files, structlog.get_logger(), lambda _: None)
         upstream = Upstream(Origin.from_url(f"https://127.0.0.1:{server.port}"), tls=tls)
         first, second = Heard(), Heard()
         upstream.send(call(), first)

@@ -36,6 +36,7 @@ from epochgate.core.verdict import MESSAGE_TABLE, RESUME_LABELS, Verdict
 WORK_BUCKETS_S = (0.005, 0.025, 0.1, 0.5, 1, 5, 15, 60, 300, 1200, 3600)
 HEAL_BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 
+LEGS = ("client", "upstream")
 UPSTREAM_ERRORS = ("connect", "headers_timeout", "reset", "truncated", "protocol")
 DROP_REASONS = tuple(
     sorted(
@@ -125,10 +126,12 @@ METRICS: tuple[Metric, ...] = (
     Metric("standalone_gaps", _C, "Gaps in a session's standalone stream."),
     Metric("unknown_cursors", _C, "Cursors that name nothing of their session."),
     Metric("sessions", _G, "Sessions now.", ("state",), _each(state.value for state in SessionState)),
+    Metric("sessions_limit", _G, "Sessions that there may be at a time (`max_sessions`)."),
     Metric("session_evictions", _C, "Unused sessions ended to make room for new ones."),
     Metric("streams", _G, "Streams now, by the state of their upstream half.",
            ("kind", "state"), tuple(_stream_series())),
     Metric("journal_bytes", _G, "Bytes kept for redelivery."),
+    Metric("journal_limit_bytes", _G, "Bytes that may be kept for redelivery (`journal_total`)."),
     Metric("journal_evictions", _C, "Events dropped from a full journal."),
     Metric("relayed_events", _C, "Events relayed to clients."),
     Metric("requests", _C, "Exchanges by class, method and HTTP status; `none`: closed without an answer.",
@@ -138,10 +141,13 @@ METRICS: tuple[Metric, ...] = (
     Metric("upstream_errors", _C, "Upstream exchanges that failed.", ("kind",), _each(UPSTREAM_ERRORS)),
     Metric("upstreams", _G, "Servers now, by whether the last connect reached them.",
         ("state",), _each(("reached", "not_reached"))),
+    Metric("ready", _G, "1 while `/readyz` answers 200."),
     Metric("accept_pauses", _C, "Times that accepting paused because no file descriptor was left."),
     Metric("log_lines_dropped", _C, "Log lines lost because nobody read them."),
     Metric("config_last_reload_successful", _G, "1 unless the last reload found settings that are wrong."),
     Metric("config_last_reload_success_timestamp_seconds", _G, "When settings were last loaded (Unix time)."),
+    Metric("certificates_last_reload_successful", _G, "1 unless the last reload found files that are wrong.",
+           ("leg",), _each(LEGS)),
     Metric("build_info", _G, "Always 1.", ("version", "python"), (_BUILD,)),
 )
 # fmt: on

@@ -123,6 +123,12 @@ class Observer:
         """A request that was refused before anything of it was looked at (W12, limits)."""
         self.request_ended(TrafficClass.PLAIN.value, OTHER_METHOD, status, 0.0)
 
+    def watch_certificates(self, leg: str) -> Callable[[bool], None]:
+        """What to call with whether the last reload of a leg's certificates was good; at first it was."""
+        gauge = self.metrics.gauge("certificates_last_reload_successful", leg)
+        gauge.set(1)
+        return gauge.set
+
     def accept_paused(self) -> None:
         """No file descriptor is left; accepting pauses."""
         self.metrics.counter("accept_pauses").inc()

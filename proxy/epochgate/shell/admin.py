@@ -74,6 +74,7 @@ class AdminListener:
 
 def probes(metrics: Metrics, readiness: Readiness) -> list[web.RouteDef]:
     """`/livez`, `/startupz`, `/readyz`, `/metrics`."""
+    metrics.before_refresh(lambda: metrics.gauge("ready").set(readiness.now() is Ready.YES))
 
     async def say_ready(request: web.Request) -> web.Response:
         ready = readiness.now()

@@ -95,6 +95,8 @@ class Gateway:
         self._journals = Budget(settings.journal_total)
         observer.metrics.watch_populations(self.sessions.populations)
         observer.metrics.watch_journal(lambda: self._journals.used)
+        observer.metrics.gauge("sessions_limit").set(settings.max_sessions)
+        observer.metrics.gauge("journal_limit_bytes").set(settings.journal_total)
         self._stateless = frozenset(name.encode() for name in settings.stateless_revisions)
         self._open_exchanges = 0
         self._is_empty = asyncio.Event()

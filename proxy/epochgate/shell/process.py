@@ -121,8 +121,8 @@ class Process:
         self._drained = asyncio.Event()
         self._over = asyncio.Event()
         self._is_forced = False
-        self._tls = _listener_tls(settings, self._log)
-        self._upstream_tls = _upstream_tls(settings, self._log)
+        self._tls = _listener_tls(settings, observer)
+        self._upstream_tls = _upstream_tls(settings, observer)
         origins = [Origin.from_url(url) for url in settings.upstream]
         self._tunnels = _tunnels(settings, origins)
         self._upstreams = Upstreams(
@@ -286,27 +286,28 @@ def _upstream_limits(settings: Settings) -> UpstreamLimits:
     )
 
 
-def _listener_tls(settings: Settings, log: Logger) -> Tls | None:
+def _listener_tls(settings: Settings, observer: Observer) -> Tls | None:
+    tell = observer.watch_certificates("client")
     if settings.tls_certificate is None:
         return None
     passphrase = settings.secret("tls_key_passphrase")
     files = TlsFiles(settings.tls_certificate, settings.tls_key, passphrase, settings.tls_client_ca)
     try:
-        return Tls(server_context, files, log)
+        return Tls(server_context, files, observer.log, tell)
     except BadTls as error:
         named = "tls_certificate" if settings.tls_client_ca is None else "tls_certificate or tls_client_ca"
         raise CannotStart(f"{named}: {error}") from None
 
 
-def _upstream_tls(settings: Settings, log: Logger) -> Tls | None:
+def _upstream_tls(settings: Settings, observer: Observer) -> Tls | None:
+    tell = observer.watch_certificates("upstream")
     if not settings.has_https:
         return None
     passphrase = settings.secret("upstream_key_passphrase")
     own = settings.upstream_certificate
+    files = TlsFiles(own, settings.upstream_key, passphrase, settings.upstream_ca)
     try:
-        return Tls(
-            client_context, TlsFiles(own, settings.upstream_key, passphrase, settings.upstream_ca), log
-        )
+        return Tls(client_context, files, observer.log, tell)
     except BadTls as error:
         named = "upstream_ca" if own is None else "upstream_certificate or upstream_ca"
         raise CannotStart(f"{named}: {error}") from None

@@ -44,10 +44,11 @@ class Tls:
         make: Callable[[TlsFiles], ssl.SSLContext],
         files: TlsFiles,
         log: Logger,
+        tell: Callable[[bool], None],
         interval_s: float = LOOK_INTERVAL_S,
     ) -> None:
-        """Raises `BadTls`."""
-        self._make, self._files, self._log = make, files, log
+        """`tell` is told of each reload whether the files were good. Raises `BadTls`."""
+        self._make, self._files, self._log, self._tell = make, files, log, tell
         self._one_at_a_time = asyncio.Lock()  # or what was read first could be shown last
         self._followed = Followed((files.certificate, files.key, files.authorities), interval_s)
         self.context = make(files)
@@ -58,13 +59,16 @@ class Tls:
 
     async def renew(self) -> None:
         """Read the files now."""
-        try:
-            async with self._one_at_a_time:
+        async with self._one_at_a_time:
+            try:
                 self.context = await asyncio.to_thread(self._make, self._files)
-        except BadTls as error:
-            self._log.warning("certificates not reloaded", reason=str(error))
-        else:
-            self._log.info("certificates reloaded", files=[self._files.certificate, self._files.authorities])
+            except BadTls as error:
+                self._log.warning("certificates not reloaded", reason=str(error))
+                self._tell(False)
+            else:
+                read = [self._files.certificate, self._files.authorities]
+                self._log.info("certificates reloaded", files=read)
+                self._tell(True)
 
 
 def server_context(files: TlsFiles) -> ssl.SSLContext:
