@@ -26,6 +26,10 @@ PAGES = [
     "docs/states.md",
     "docs/verdicts.md",
     "README.md",
+    "config/settings.schema.json",
+    "helm/epochgate/README.md",
+    "helm/epochgate/files/settings.yaml",
+    "helm/epochgate/values.schema.json",
 ]
 EVIDENCE = (axes.MessageEvidence, axes.AnswerEvidence, axes.BreakEvidence, axes.CursorEvidence)
 TABLES = (verdict.MESSAGE_TABLE, verdict.ANSWER_TABLE, verdict.BREAK_TABLE, verdict.CURSOR_TABLE)
