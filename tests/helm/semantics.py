@@ -171,7 +171,7 @@ def _of_volumes(spec: Object, objects: list[Object]) -> Iterator[str]:
     yield from (f"volume {name} is mounted nowhere" for name in set(names) - mounted)
     made = {each["metadata"]["name"] for each in objects if each["kind"] == "ConfigMap"}
     for volume in spec.get("volumes", []):
-        if volume["name"] == "config" and volume["configMap"]["name"] not in made:
+        if volume["name"] == "epochgate-config" and volume["configMap"]["name"] not in made:
             yield f"no ConfigMap {volume['configMap']['name']}"
 
 

@@ -23,6 +23,7 @@ from tests.helm.charts import (
     pod_of,
     values,
 )
+from tests.helm.semantics import problems
 from tests.peers.install import TREE, Peers
 
 
@@ -158,8 +159,8 @@ def test_a_file_of_sessions_is_on_an_empty_dir(helm: Engine) -> None:
     gate = container(objects, "epochgate")
 
     assert {"name": "EPOCHGATE_STATE", "value": "sqlite:/data/sessions/state.db"} in gate["env"]
-    assert {"name": "state", "mountPath": "/data/sessions"} in gate["volumeMounts"]
-    assert {"name": "state", "emptyDir": {"sizeLimit": "2Gi"}} in pod_of(objects)["spec"]["volumes"]
+    assert {"name": "epochgate-state", "mountPath": "/data/sessions"} in gate["volumeMounts"]
+    assert {"name": "epochgate-state", "emptyDir": {"sizeLimit": "2Gi"}} in pod_of(objects)["spec"]["volumes"]
 
 
 def test_listeners_bind_to_each_address(helm: Engine) -> None:
@@ -211,6 +212,15 @@ def test_labels_and_annotations_of_all_objects(helm: Engine) -> None:
         if not each["metadata"]["name"].endswith("-more"):
             assert each["metadata"]["labels"]["team"] == "ledgers"
             assert each["metadata"]["annotations"]["example.com/owner"] == "ledgers"
+
+
+def test_no_label_that_is_given_changes_what_selectors_go_by(helm: Engine) -> None:
+    given = {"app.kubernetes.io/name": "other", "app.kubernetes.io/version": "9", "tier": "tools"}
+    objects = helm.render(values(SIDECAR, commonLabels=given, podLabels={**given, "tier": "pods"}))
+
+    assert problems(objects) == []
+    assert pod_of(objects)["metadata"]["labels"]["tier"] == "pods"
+    assert one(objects, "Service")["metadata"]["labels"]["app.kubernetes.io/name"] == "epochgate"
 
 
 def test_further_objects_are_templates(helm: Engine) -> None:

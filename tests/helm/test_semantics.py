@@ -57,12 +57,12 @@ BROKEN: list[tuple[str, Callable[[list[Object]], object], str]] = [
     (
         "volume",
         lambda objects: pod_of(objects)["spec"]["volumes"].pop(0),
-        "Deployment ledger-epochgate: epochgate: no volume config",
+        "Deployment ledger-epochgate: epochgate: no volume epochgate-config",
     ),
     (
         "mount",
         lambda objects: epochgate(objects)["volumeMounts"].pop(0),
-        "Deployment ledger-epochgate: volume config is mounted nowhere",
+        "Deployment ledger-epochgate: volume epochgate-config is mounted nowhere",
     ),
     (
         "configmap",

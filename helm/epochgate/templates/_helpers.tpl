@@ -17,7 +17,7 @@ app.kubernetes.io/name: {{ include "epochgate.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{- define "epochgate.labels" -}}
+{{- define "epochgate.ownLabels" -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{ include "epochgate.selectorLabels" . }}
 {{ include "epochgate.otherLabels" . }}
@@ -27,9 +27,22 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | trunc 63 | quote }}
 app.kubernetes.io/part-of: epochgate
 app.kubernetes.io/managed-by: {{ .Release.Service }}
-{{- with .Values.commonLabels }}
-{{ toYaml . }}
 {{- end }}
+
+{{- /* (list map map…): all of them, a later one's entries before an earlier one's. */ -}}
+{{- define "epochgate.merged" -}}
+{{- $all := dict }}
+{{- range . }}
+{{- $all = mergeOverwrite $all (deepCopy .) }}
+{{- end }}
+{{- toYaml $all }}
+{{- end }}
+
+{{- /* (list root labels…): those of every object, those of this one, and the chart's own, which win. */ -}}
+{{- define "epochgate.labels" -}}
+{{- $root := first . }}
+{{- $own := include "epochgate.ownLabels" $root | fromYaml }}
+{{- include "epochgate.merged" (concat (list $root.Values.commonLabels) (rest .) (list $own)) }}
 {{- end }}
 
 {{- /* (list root annotations…): those of every object and those of this one, or nothing. */ -}}

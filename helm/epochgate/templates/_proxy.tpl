@@ -136,7 +136,7 @@ httpGet:
 {{- end }}
 {{- end }}
 
-{{- /* Name of a volume -> name of the Secret that it mounts, as a directory: what is replaced in it is seen. */ -}}
+{{- /* Directory -> name of the Secret that is mounted there, whole: what is replaced in it is seen. */ -}}
 {{- define "epochgate.secretVolumes" -}}
 admin: {{ .Values.admin.token.existingSecret | quote }}
 tls: {{ .Values.tls.existingSecret | quote }}
@@ -147,22 +147,22 @@ upstream-passphrase: {{ .Values.upstreamTLS.passphrase.existingSecret | quote }}
 {{- end }}
 
 {{- define "epochgate.volumes" -}}
-- name: config
+- name: epochgate-config
   configMap:
     name: {{ include "epochgate.fullname" . }}
 {{- if eq .Values.state.store "sqlite" }}
-- name: state
+- name: epochgate-state
   emptyDir:
     sizeLimit: {{ .Values.state.sqlite.sizeLimit }}
 {{- end }}
 {{- with .Values.upstreamTLS.ca.existingConfigMap }}
-- name: upstream-ca
+- name: epochgate-upstream-ca
   configMap:
     name: {{ . }}
 {{- end }}
 {{- range $name, $secret := include "epochgate.secretVolumes" . | fromYaml }}
 {{- if $secret }}
-- name: {{ $name }}
+- name: epochgate-{{ $name }}
   secret:
     secretName: {{ $secret }}
 {{- end }}
@@ -170,21 +170,21 @@ upstream-passphrase: {{ .Values.upstreamTLS.passphrase.existingSecret | quote }}
 {{- end }}
 
 {{- define "epochgate.volumeMounts" -}}
-- name: config
+- name: epochgate-config
   mountPath: /etc/epochgate
   readOnly: true
 {{- if eq .Values.state.store "sqlite" }}
-- name: state
+- name: epochgate-state
   mountPath: {{ .Values.state.sqlite.directory }}
 {{- end }}
 {{- if .Values.upstreamTLS.ca.existingConfigMap }}
-- name: upstream-ca
+- name: epochgate-upstream-ca
   mountPath: /etc/epochgate-secrets/upstream-ca
   readOnly: true
 {{- end }}
 {{- range $name, $secret := include "epochgate.secretVolumes" . | fromYaml }}
 {{- if $secret }}
-- name: {{ $name }}
+- name: epochgate-{{ $name }}
   mountPath: /etc/epochgate-secrets/{{ $name }}
   readOnly: true
 {{- end }}
