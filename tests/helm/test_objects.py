@@ -133,6 +133,15 @@ def test_the_policy_closes_the_servers_port_and_opens_those_of_epochgate(helm: E
     assert some["ingress"][0]["from"][1] == {"podSelector": {"matchLabels": test}}
 
 
+def test_no_pod_gets_a_token_or_the_variables_of_every_service(helm: Engine) -> None:
+    objects = helm.render(values(SIDECAR))
+    specs = [pod_of(objects)["spec"], one(objects, "Pod")["spec"]]
+
+    assert one(objects, "ServiceAccount")["automountServiceAccountToken"] is False
+    assert [spec["automountServiceAccountToken"] for spec in specs] == [False, False]
+    assert [spec["enableServiceLinks"] for spec in specs] == [False, False]
+
+
 def test_no_secret_is_made_and_none_stands_in_the_settings(helm: Engine) -> None:
     objects = helm.render(values("sidecar-everything"))
     gate = container(objects, "epochgate")

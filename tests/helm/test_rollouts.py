@@ -104,6 +104,14 @@ def test_the_server_stays_for_as_long_as_a_drain(drain: Any, seconds: int, helm:
     assert pod_of(objects)["spec"]["terminationGracePeriodSeconds"] == 45
 
 
+def test_pods_are_replaced_one_by_one_unless_told_otherwise(helm: Engine) -> None:
+    usual = one(helm.render(values(SIDECAR)), "Deployment")["spec"]["strategy"]
+    told = one(helm.render(values("sidecar-replaced")), "Deployment")["spec"]["strategy"]
+
+    assert usual == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    assert told == {"type": "Recreate"}
+
+
 def test_a_servers_own_hooks_are_kept(helm: Engine) -> None:
     finish = {"preStop": {"exec": {"command": ["ledger", "finish"]}}}
     begin = {"postStart": {"exec": {"command": ["ledger", "begin"]}}}

@@ -59,6 +59,7 @@ async def test_a_rendered_sidecar_serves_drains_and_ends(helm: Engine, tmp_path:
             ]
 
             assert await pod.stop_before() == 0
+            assert await pod.probe("readinessProbe") == 503
             assert await pod.terminate() == 0
 
 
