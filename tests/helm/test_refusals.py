@@ -32,6 +32,13 @@ def test_all_that_is_wrong_is_told_at_once(helms: tuple[Helm, ...]) -> None:
     assert "admin.exposed: without a token" in str(refused.value)
 
 
+EMPTY = """
+    settings resources server__lifecycle commonLabels commonAnnotations podLabels podAnnotations annotations
+    nodeSelector affinity tolerations extraEnv extraVolumes imagePullSecrets service__annotations
+    service__labels securityContext podSecurityContext topologySpreadConstraints
+""".split()
+
+
 @pytest.mark.parametrize(
     "changed",
     [
@@ -43,6 +50,8 @@ def test_all_that_is_wrong_is_told_at_once(helms: tuple[Helm, ...]) -> None:
         {"extraEnv": [{"name": "EPOCHGATE_HOLD", "value": "1m"}]},
         {"strategy__rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
         {"global": {"registry": "x"}, "enabled": True},
+        # What stands in a file without anything behind it.
+        dict.fromkeys(EMPTY),
     ],
 )
 def test_what_is_right_is_taken(changed: dict[str, Any], helm: Engine) -> None:

@@ -33,7 +33,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- define "epochgate.merged" -}}
 {{- $all := dict }}
 {{- range . }}
-{{- $all = mergeOverwrite $all (deepCopy .) }}
+{{- $all = . | default dict | deepCopy | mergeOverwrite $all }}
 {{- end }}
 {{- toYaml $all }}
 {{- end }}
@@ -47,9 +47,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 
 {{- /* (list root annotations…): those of every object and those of this one, or nothing. */ -}}
 {{- define "epochgate.annotations" -}}
-{{- $all := deepCopy (first .).Values.commonAnnotations }}
+{{- $all := (first .).Values.commonAnnotations | default dict | deepCopy }}
 {{- range rest . }}
-{{- $all = mergeOverwrite $all (deepCopy .) }}
+{{- $all = . | default dict | deepCopy | mergeOverwrite $all }}
 {{- end }}
 {{- with $all -}}
 annotations:
@@ -76,13 +76,18 @@ annotations:
 
 {{- /* The upstream's URLs with blanks between them. */ -}}
 {{- define "epochgate.upstreams" -}}
-{{- $given := dig "upstream" "" .Values.settings }}
+{{- $given := dig "upstream" "" (.Values.settings | default dict) }}
 {{- if kindIs "slice" $given }}{{ join " " $given }}{{ else }}{{ splitList "," $given | join " " }}{{ end }}
 {{- end }}
 
 {{- /* What the traffic port speaks. */ -}}
 {{- define "epochgate.scheme" -}}
-{{- if or .Values.tls.existingSecret (hasKey .Values.settings "tls_certificate") }}https{{ else }}http{{ end }}
+{{- if or .Values.tls.existingSecret (include "epochgate.hasCertificate" .) }}https{{ else }}http{{ end }}
+{{- end }}
+
+{{- /* Whether the settings name a certificate of its own. */ -}}
+{{- define "epochgate.hasCertificate" -}}
+{{- if hasKey (.Values.settings | default dict) "tls_certificate" }}true{{ end }}
 {{- end }}
 
 {{- define "epochgate.testLabels" -}}

@@ -69,7 +69,7 @@ autoscaling.minReplicas: larger than maxReplicas; give at most {{ $scaling.maxRe
 {{- if not (or $scaling.targetCPUUtilizationPercentage $scaling.targetMemoryUtilizationPercentage $scaling.metrics) }}
 autoscaling: nothing to go by; give targetCPUUtilizationPercentage, targetMemoryUtilizationPercentage or metrics
 {{- end }}
-{{- if and $scaling.targetCPUUtilizationPercentage (not (dig "requests" "cpu" "" .Values.resources)) }}
+{{- if and $scaling.targetCPUUtilizationPercentage (not (dig "requests" "cpu" "" (.Values.resources | default dict))) }}
 autoscaling.targetCPUUtilizationPercentage: a percentage of nothing; give resources.requests.cpu
 {{- end }}
 {{- end }}
@@ -113,7 +113,7 @@ admin.exposed: without a token anybody could drain it; give admin.token.existing
 {{- if gt $limits.drain (float64 (sub $grace 10)) }}
 settings.drain: longer than terminationGracePeriodSeconds − 10 ({{ sub $grace 10 }} s), so the pod would be killed while it drains; give a shorter drain, or a longer grace period
 {{- end }}
-{{- $sleep := dig "preStop" "sleep" "seconds" 0 .Values.server.lifecycle | int }}
+{{- $sleep := dig "preStop" "sleep" "seconds" 0 (.Values.server.lifecycle | default dict) | int }}
 {{- if and (eq .Values.mode "sidecar") (ge $sleep $grace) }}
 server.lifecycle.preStop.sleep: {{ $sleep }} s is no shorter than terminationGracePeriodSeconds ({{ $grace }} s), so the server would be killed asleep; give less
 {{- end }}
@@ -134,7 +134,7 @@ state.store: epochgate {{ .Chart.AppVersion }} has no {{ .Values.state.store }};
 {{- range .Values.extraEnv }}
 {{- if regexMatch (printf "(?m)^- name: %s$" .name) (include "epochgate.env" $) }}
 extraEnv: {{ .name }} is set by the chart; use the value that it follows from
-{{- else if and (hasPrefix "EPOCHGATE_" .name) (hasKey $.Values.settings (trimPrefix "EPOCHGATE_" .name | lower)) }}
+{{- else if and (hasPrefix "EPOCHGATE_" .name) (hasKey ($.Values.settings | default dict) (trimPrefix "EPOCHGATE_" .name | lower)) }}
 extraEnv: {{ .name }} would win over settings.{{ trimPrefix "EPOCHGATE_" .name | lower }}; give one of them
 {{- end }}
 {{- end }}
@@ -144,7 +144,7 @@ extraEnv: {{ .name }} would win over settings.{{ trimPrefix "EPOCHGATE_" .name |
 {{- if and (eq .Values.state.store "redis") (not .Values.state.redis.existingSecret) }}
 state.redis.existingSecret: not given; name the Secret that has the store's URL
 {{- end }}
-{{- if and .Values.tls.existingSecret (or (hasKey .Values.settings "tls_certificate") (hasKey .Values.settings "tls_key")) }}
+{{- if and .Values.tls.existingSecret (include "epochgate.hasCertificate" .) }}
 tls.existingSecret: settings.tls_certificate names another certificate; give one of them
 {{- end }}
 {{- if and (or .Values.tls.clientCAKey .Values.tls.passphrase.existingSecret) (not .Values.tls.existingSecret) }}

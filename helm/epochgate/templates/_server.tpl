@@ -1,7 +1,7 @@
 {{- /* The container of the MCP server in mode sidecar. */ -}}
 
 {{- define "epochgate.server" -}}
-{{- $lifecycle := deepCopy .Values.server.lifecycle }}
+{{- $lifecycle := .Values.server.lifecycle | default dict | deepCopy }}
 {{- if not $lifecycle.preStop }}
 {{- /* It has to be there until what it owes has been answered. */ -}}
 {{- $_ := set $lifecycle "preStop" (dict "sleep" (dict "seconds" (include "epochgate.drainSeconds" . | int))) }}

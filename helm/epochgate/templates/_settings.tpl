@@ -1,7 +1,7 @@
 {{- /* What the chart has to know of epochgate's settings. files/settings.yaml is generated from its code. */ -}}
 
 {{- define "epochgate.configFile" -}}
-{{- $settings := .Values.settings }}
+{{- $settings := .Values.settings | default dict }}
 {{- if eq .Values.mode "sidecar" }}
 {{- /* There it is a variable: the pod's own loopback. */ -}}
 {{- $settings = omit $settings "upstream" }}
@@ -11,7 +11,7 @@
 
 {{- /* Of the settings that need a new process. The others are taken by the running one when the file changes. */ -}}
 {{- define "epochgate.settingsChecksum" -}}
-{{- $settings := deepCopy .Values.settings }}
+{{- $settings := .Values.settings | default dict | deepCopy }}
 {{- range (.Files.Get "files/settings.yaml" | fromYaml).reloaded }}
 {{- $_ := unset $settings . }}
 {{- end }}
@@ -22,7 +22,7 @@
 {{- define "epochgate.limits" -}}
 {{- $known := .Files.Get "files/settings.yaml" | fromYaml }}
 {{- range $name, $limit := $known.limits }}
-{{- $value := dig $name $limit.default $.Values.settings }}
+{{- $value := dig $name $limit.default ($.Values.settings | default dict) }}
 {{- if kindIs "string" $value }}
 {{- $text := $value | nospace | lower }}
 {{- $unit := regexReplaceAll "^[0-9.]+" $text "" }}
@@ -48,7 +48,7 @@
 
 {{- /* Requests and limits. Memory that is given is taken as it stands. */ -}}
 {{- define "epochgate.resources" -}}
-{{- $resources := deepCopy .Values.resources }}
+{{- $resources := .Values.resources | default dict | deepCopy }}
 {{- $given := merge (dict) (deepCopy (dig "requests" dict $resources)) (deepCopy (dig "limits" dict $resources)) }}
 {{- if not (hasKey $given "memory") }}
 {{- $capped := include "epochgate.cappedMi" . | float64 }}
