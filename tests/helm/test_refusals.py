@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]  # it ships no types
 
+from epochgate.loading import BadSettings, load
 from tests.helm.charts import GATEWAY, SIDECAR, Engine, Helm, Refused, values
 
 SENTENCES = yaml.safe_load((Path(__file__).parent / "refusals.yaml").read_text())
@@ -32,6 +33,21 @@ def test_all_that_is_wrong_is_told_at_once(helms: tuple[Helm, ...]) -> None:
     assert "admin.exposed: without a token" in str(refused.value)
 
 
+@pytest.mark.parametrize(
+    ("store", "state"), [("memory", "memory"), ("sqlite", "sqlite:/a"), ("redis", "redis://a")]
+)
+def test_a_store_is_taken_when_the_process_takes_it(store: str, state: str, helm: Engine) -> None:
+    given = values(GATEWAY, state={"store": store, "redis": {"existingSecret": "a"}})
+    try:
+        load({"upstream": "http://a:1", "state": state}, {})
+    except BadSettings:
+        with pytest.raises(Refused, match=f"has no {store}"):
+            helm.render(given)
+    else:
+        assert helm.render(given)
+
+
+PLACE = {"name": "a", "key": "b"}
 EMPTY = """
     settings resources server__lifecycle commonLabels commonAnnotations podLabels podAnnotations annotations
     nodeSelector affinity tolerations extraEnv extraVolumes imagePullSecrets service__annotations
@@ -47,7 +63,16 @@ EMPTY = """
         {"settings__upstream": "http://localhost:8000/a"},
         {"settings__upstream": "https://[::1]:8000"},
         {"admin": {"exposed": True, "token": {"existingSecret": "a"}}},
-        {"extraEnv": [{"name": "EPOCHGATE_HOLD", "value": "1m"}]},
+        {
+            "extraEnv": [
+                {"name": "EPOCHGATE_ADMIN_TOKEN", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}
+            ]
+        },
+        {
+            "extraEnv": [
+                {"name": "EPOCHGATE_HOLD", "valueFrom": {"configMapKeyRef": {"name": "a", "key": "b"}}}
+            ]
+        },
         {"strategy__rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
         {"global": {"registry": "x"}, "enabled": True},
         # What stands in a file without anything behind it.

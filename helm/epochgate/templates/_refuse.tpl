@@ -134,8 +134,11 @@ state.store: epochgate {{ .Chart.AppVersion }} has no {{ .Values.state.store }};
 {{- range .Values.extraEnv }}
 {{- if regexMatch (printf "(?m)^- name: %s$" .name) (include "epochgate.env" $) }}
 extraEnv: {{ .name }} is set by the chart; use the value that it follows from
-{{- else if and (hasPrefix "EPOCHGATE_" .name) (hasKey ($.Values.settings | default dict) (trimPrefix "EPOCHGATE_" .name | lower)) }}
-extraEnv: {{ .name }} would win over settings.{{ trimPrefix "EPOCHGATE_" .name | lower }}; give one of them
+{{- else if hasPrefix "EPOCHGATE_" .name }}
+{{- $setting := trimPrefix "EPOCHGATE_" .name | lower }}
+{{- if or (hasKey ($.Values.settings | default dict) $setting) (and (has $setting $known.names) (hasKey . "value")) }}
+extraEnv: {{ .name }} would win over the file and all its changes; give settings.{{ $setting }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}
