@@ -55,6 +55,8 @@ NARROWED: dict[str, dict[str, Any]] = {
     "terminationGracePeriodSeconds": {"type": "integer", "minimum": 11},
     "memory.processMi": {"type": "integer", "minimum": 1},
     "memory.perSessionKi": {"type": "number", "minimum": 0},
+    "memory.keptStreams": _COUNT,
+    "memory.perStreamKi": {"type": "number", "minimum": 0},
     "memory.journalFactor": {"type": "number", "minimum": 1},
     "memory.busyRequests": _COUNT,
     "memory.requestPercent": _PERCENT,

@@ -7,25 +7,25 @@ from typing import Any
 import pytest
 
 from tests.helm.charts import GATEWAY, Engine, container, values
+from tests.peers.install import TREE
 
-# Settings and values -> request and limit. 10,000 sessions of 48 Ki are 468.75 Mi.
+# Settings and values -> request and limit.
 AMOUNTS: list[tuple[dict[str, Any], str, str]] = [
-    # 64 + 468.75 + 2 × 256 + 8 × 16.25 = 1174.75; 64 + 1110.75 / 4 = 341.7
-    ({}, "342Mi", "1175Mi"),
-    ({"settings__journal_total": "64MiB", "settings__journal_session": "64MiB"}, "246Mi", "791Mi"),
-    ({"settings__journal_total": 67108864}, "246Mi", "791Mi"),
-    ({"settings__max_sessions": 100}, "226Mi", "711Mi"),
-    ({"settings__max_body": "1GiB"}, "2358Mi", "9239Mi"),
-    ({"settings__write_buffer": "1.25MiB"}, "344Mi", "1183Mi"),
-    ({"memory": {"requestPercent": 100}}, "1175Mi", "1175Mi"),
-    ({"memory": {"requestPercent": 0}}, "64Mi", "1175Mi"),
-    (
-        {"memory": {"processMi": 100, "perSessionKi": 100, "journalFactor": 1.5, "busyRequests": 0}},
-        "441Mi",
-        "1461Mi",
-    ),
+    # 10,000 × 48 Ki = 468.75 Mi, 10,000 × 8 Ki = 78.125 Mi
+    # 64 + 468.75 + 78.125 + 2 × 256 + 8 × 16.25 = 1252.9; 64 + 1188.9 / 4 = 361.2
+    ({}, "362Mi", "1253Mi"),
+    ({"settings__journal_total": "64MiB", "settings__journal_session": "64MiB"}, "266Mi", "869Mi"),
+    ({"settings__journal_total": 67108864}, "266Mi", "869Mi"),
+    ({"settings__max_sessions": 100}, "246Mi", "789Mi"),
+    ({"settings__max_body": "1GiB"}, "2378Mi", "9317Mi"),
+    ({"settings__write_buffer": "1.25MiB"}, "364Mi", "1261Mi"),
+    ({"memory": {"requestPercent": 100}}, "1253Mi", "1253Mi"),
+    ({"memory": {"requestPercent": 0}}, "64Mi", "1253Mi"),
+    ({"memory": {"processMi": 100, "perSessionKi": 100, "journalFactor": 1.5}}, "493Mi", "1669Mi"),
+    ({"memory": {"keptStreams": 1000, "perStreamKi": 10.5}}, "345Mi", "1186Mi"),
+    ({"memory": {"busyRequests": 0}}, "329Mi", "1123Mi"),
     # Nothing that a running process takes: it would make a new pod.
-    ({"settings__max_tombstones": 4096, "settings__max_streams": 512}, "342Mi", "1175Mi"),
+    ({"settings__max_tombstones": 4096, "settings__max_streams": 512}, "362Mi", "1253Mi"),
 ]
 
 
@@ -38,6 +38,20 @@ def test_memory_follows_from_the_caps(
     assert resources == {"requests": {"cpu": "100m", "memory": request_}, "limits": {"memory": limit}}
 
 
+def test_the_page_says_what_the_defaults_come_to(helm: Engine) -> None:
+    resources = container(helm.render(values(GATEWAY)), "epochgate")["resources"]
+    page = (TREE / "docs" / "kubernetes.md").read_text()
+
+    assert resources["limits"]["memory"] == "1253Mi"
+    assert "64 + 469 + 78 + 512 + 130 = 1,253 Mi, and a request of 362 Mi" in page
+    little = values(GATEWAY, settings__max_sessions=500, **SMALL)
+    assert container(helm.render(little), "epochgate")["resources"]["limits"]["memory"] == "424Mi"
+    assert "500 sessions and 64 MiB\nneed 424 Mi at most" in page
+
+
+SMALL = {"settings__journal_total": "64MiB", "settings__journal_session": "64MiB"}
+
+
 @pytest.mark.parametrize(
     ("given", "rendered"),
     [
@@ -45,7 +59,7 @@ def test_memory_follows_from_the_caps(
         ({"requests": {"memory": "2Gi"}}, {"requests": {"cpu": "100m", "memory": "2Gi"}}),
         (
             {"limits": {"cpu": 2}},
-            {"requests": {"cpu": "100m", "memory": "342Mi"}, "limits": {"cpu": 2, "memory": "1175Mi"}},
+            {"requests": {"cpu": "100m", "memory": "362Mi"}, "limits": {"cpu": 2, "memory": "1253Mi"}},
         ),
     ],
 )

@@ -63,16 +63,8 @@ EMPTY = """
         {"settings__upstream": "http://localhost:8000/a"},
         {"settings__upstream": "https://[::1]:8000"},
         {"admin": {"exposed": True, "token": {"existingSecret": "a"}}},
-        {
-            "extraEnv": [
-                {"name": "EPOCHGATE_ADMIN_TOKEN", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}
-            ]
-        },
-        {
-            "extraEnv": [
-                {"name": "EPOCHGATE_HOLD", "valueFrom": {"configMapKeyRef": {"name": "a", "key": "b"}}}
-            ]
-        },
+        {"extraEnv": [{"name": "EPOCHGATE_ADMIN_TOKEN", "valueFrom": {"secretKeyRef": PLACE}}]},
+        {"extraEnv": [{"name": "EPOCHGATE_HOLD", "valueFrom": {"configMapKeyRef": PLACE}}]},
         {"strategy__rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
         {"global": {"registry": "x"}, "enabled": True},
         # What stands in a file without anything behind it.

@@ -37,7 +37,7 @@ server.image: mode gateway runs no server; leave it out and give settings.upstre
 settings.upstream: not given; mode gateway needs the URL of the MCP server, for example http://server-headless:8000
 {{- end }}
 {{- range $upstreams }}
-{{- if and (regexMatch "^https?://(127\\.|localhost|\\[::1\\])" .) (not $.Values.extraContainers) }}
+{{- if and (regexMatch "^https?://(127\\.[0-9.]+|localhost|\\[::1\\])(:|/|$)" .) (not $.Values.extraContainers) }}
 settings.upstream: {{ . }} is the pod of epochgate itself, where nothing else runs in mode gateway; name your server's Service
 {{- end }}
 {{- end }}

@@ -41,9 +41,10 @@
 {{- define "epochgate.cappedMi" -}}
 {{- $limits := include "epochgate.limits" . | fromYaml }}
 {{- $sessions := mulf $limits.max_sessions .Values.memory.perSessionKi 1024 }}
+{{- $streams := mulf .Values.memory.keptStreams .Values.memory.perStreamKi 1024 }}
 {{- $journal := mulf $limits.journal_total .Values.memory.journalFactor }}
 {{- $busy := mulf (addf $limits.max_body $limits.write_buffer) .Values.memory.busyRequests }}
-{{- divf (addf $sessions $journal $busy) 1048576 }}
+{{- divf (addf $sessions $streams $journal $busy) 1048576 }}
 {{- end }}
 
 {{- /* Requests and limits. Memory that is given is taken as it stands. */ -}}
