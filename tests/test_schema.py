@@ -63,6 +63,14 @@ def test_a_value_may_be_written_in_several_forms(name: str, form: dict[str, Any]
     assert form in properties()[name]["anyOf"]
 
 
+def test_what_is_off_may_be_written_without_quotes() -> None:
+    off = {name: value for name, value in properties().items() if value.get("default") in ("off", False)}
+    assert "health" in off
+    for name, value in off.items():
+        forms = value.get("anyOf", [value])
+        assert any(False in form.get("enum", []) or form.get("type") == "boolean" for form in forms), name
+
+
 def test_a_bare_on_or_off_is_taken_as_yaml_reads_it() -> None:
     assert properties()["stamp"]["enum"] == ["on", "ints_31", "off", True, False]
     assert properties()["access_log"]["enum"] == ["all", "notable", "off", False]

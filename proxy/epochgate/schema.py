@@ -45,11 +45,14 @@ def _property(
     if "why" in value:
         text = f"{text}: {value['why']}; at the limit: {value['at_limit']}"
     default = {} if written.get("default") is None else {"default": written["default"]}
-    return {"description": text, **default, **_form(name, value, kinds)}
+    can_be_off = written.get("default") == "off" or name == "admin"
+    return {"description": text, **default, **_form(name, value, kinds, [_OFF] if can_be_off else [])}
 
 
-def _form(name: str, value: dict[str, Any], kinds: dict[str, Any]) -> dict[str, Any]:
-    """The forms in which a value of this setting may be written."""
+def _form(
+    name: str, value: dict[str, Any], kinds: dict[str, Any], off: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """The forms in which a value of this setting may be written; `off` has what stands for none."""
     match value:
         case {"unit": "seconds"}:
             number = {"type": "number", "minimum": least(name)}
@@ -65,12 +68,11 @@ def _form(name: str, value: dict[str, Any], kinds: dict[str, Any]) -> dict[str, 
             return {"enum": [*members, *(bare for word, bare in _SWITCH.items() if word in members)]}
         case {"type": "array"}:
             words = {"type": "array", "items": {"type": "string"}}
-            can_be_off = name in ("health", "admin")
-            return {"anyOf": [{"type": "string"}, words, *([{"enum": [False, None]}] if can_be_off else [])]}
+            return {"anyOf": [{"type": "string"}, words, *off]}
         case {"anyOf": _}:
             return {"type": ["string", "null"]}
         case _:
-            return {"type": value["type"]}
+            return {"anyOf": [{"type": value["type"]}, *off]} if off else {"type": value["type"]}
 
 
 def _quantity(units: dict[str, Any]) -> str:
@@ -79,6 +81,7 @@ def _quantity(units: dict[str, Any]) -> str:
     return rf"^\s*[0-9]+(\.[0-9]+)?\s*({'|'.join(names)})?\s*$"
 
 
+_OFF: dict[str, Any] = {"enum": [False, None]}
 _SWITCH = {"on": True, "off": False}
 _DURATION = _quantity(SECONDS_IN)
 _SIZE = _quantity(BYTES_IN)
