@@ -74,10 +74,10 @@ annotations:
 {{- if eq .Values.state.store "redis" }}true{{ end }}
 {{- end }}
 
-{{- /* The upstream's URLs with blanks between them. */ -}}
+{{- /* The upstream's URLs with commas between them. */ -}}
 {{- define "epochgate.upstreams" -}}
 {{- $given := dig "upstream" "" (.Values.settings | default dict) }}
-{{- if kindIs "slice" $given }}{{ join " " $given }}{{ else }}{{ splitList "," $given | join " " }}{{ end }}
+{{- kindIs "slice" $given | ternary (join "," $given) $given | nospace }}
 {{- end }}
 
 {{- /* What the traffic port speaks. */ -}}

@@ -15,7 +15,7 @@
 {{- end }}
 
 {{- define "epochgate.refuse.mode" }}
-{{- $upstreams := include "epochgate.upstreams" . | splitList " " | compact }}
+{{- $upstreams := include "epochgate.upstreams" . | splitList "," | compact }}
 {{- $image := .Values.server.image }}
 {{- if eq .Values.mode "sidecar" }}
 {{- if not $image.repository }}
