@@ -208,7 +208,24 @@ def _of_container(container: Object) -> Iterator[str]:
             port = container.get(probe, {}).get(handler, {}).get("port")
             if port is not None and port not in own:
                 yield f"{probe}: port {port} is none of its own"
+    if container["name"] == "epochgate":
+        yield from _of_listeners(container)
     yield from _of_resources(container.get("resources", {}))
+
+
+def _of_listeners(container: Object) -> Iterator[str]:
+    """Whether the process listens where probes and Services look for it."""
+    env = {each["name"]: each.get("value", "") for each in container["env"]}
+    bound = {
+        name: {int(place.rpartition(":")[2]) for place in env[variable].split(",")}
+        for name, variable in (("mcp", "EPOCHGATE_LISTEN"), ("health", "EPOCHGATE_HEALTH"))
+    }
+    for port in container["ports"]:
+        if bound.get(port["name"], {port["containerPort"]}) != {port["containerPort"]}:
+            yield f"does not listen on port {port['containerPort']}, named {port['name']}"
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        if container[probe]["httpGet"]["port"] not in bound["health"]:
+            yield f"{probe}: no listener for probes on its port"
 
 
 def _of_resources(resources: Object) -> Iterator[str]:

@@ -93,6 +93,16 @@ BROKEN: list[tuple[str, Callable[[list[Object]], object], str]] = [
         "Deployment ledger-epochgate: epochgate: livenessProbe: port 8811 is none of its own",
     ),
     (
+        "listener",
+        lambda objects: epochgate(objects)["env"][1].update(value="0.0.0.0:8000"),
+        "Deployment ledger-epochgate: epochgate: does not listen on port 8808, named mcp",
+    ),
+    (
+        "probe on traffic",
+        lambda objects: epochgate(objects)["livenessProbe"]["httpGet"].update(port=8808),
+        "Deployment ledger-epochgate: epochgate: livenessProbe: no listener for probes on its port",
+    ),
+    (
         "grace",
         lambda objects: pod_of(objects)["spec"].update(terminationGracePeriodSeconds=39),
         "Deployment ledger-epochgate: server: sleeps 30 s of 39",
