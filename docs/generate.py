@@ -1,4 +1,5 @@
-"""Writes what is generated from the code: five pages in this folder, a table of the README, the dashboard.
+"""Writes what is generated from the code: five pages of this folder, a table of the README, the schema of
+the file of settings, what the Helm chart has of it (`chart.py`), and the dashboard (`dashboard.py`).
 
 `python docs/generate.py` writes them; `python docs/generate.py --check` names those that differ and
 exits with 1.
@@ -13,6 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+import chart
 import dashboard
 from rule_sentences import RULES
 from sentences import AXES, REASONS, STATES, VALUES
@@ -280,6 +282,10 @@ PAGES = {
     "docs/verdicts.md": verdicts,
     "README.md": readme,
     "helm/epochgate/files/dashboard.json": dashboard.page,
+    "config/settings.schema.json": chart.settings_schema,
+    "helm/epochgate/README.md": chart.chart_readme,
+    "helm/epochgate/files/settings.yaml": chart.known_settings,
+    "helm/epochgate/values.schema.json": chart.values_schema,
 }
 
 

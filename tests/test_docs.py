@@ -27,6 +27,10 @@ PAGES = [
     "docs/verdicts.md",
     "README.md",
     "helm/epochgate/files/dashboard.json",
+    "config/settings.schema.json",
+    "helm/epochgate/README.md",
+    "helm/epochgate/files/settings.yaml",
+    "helm/epochgate/values.schema.json",
 ]
 EVIDENCE = (axes.MessageEvidence, axes.AnswerEvidence, axes.BreakEvidence, axes.CursorEvidence)
 TABLES = (verdict.MESSAGE_TABLE, verdict.ANSWER_TABLE, verdict.BREAK_TABLE, verdict.CURSOR_TABLE)

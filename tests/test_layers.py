@@ -21,7 +21,7 @@ CORE_MAY_IMPORT = frozenset(
 CORE_MAY_INSTALL = frozenset({"msgspec"})
 
 # Each part of the package with the parts that it may import. What is not named here may import them all.
-OUTSIDE_FORM = {"arguments", "forms", "units", "limits", "loading", "settings"}
+OUTSIDE_FORM = {"arguments", "forms", "units", "limits", "loading", "settings", "schema"}
 MAY_REACH = {
     "core": {"core"},
     **{part: {"core"} | OUTSIDE_FORM for part in OUTSIDE_FORM},

@@ -28,7 +28,7 @@ Sits between MCP clients and an MCP server; never splices two executions into on
   demo      play the fault and its cure on an embedded server
   check     say whether a server's resumes can be trusted: epochgate check URL
   drain     tell a running proxy to drain and wait until it has (for preStop)
-  config    print the effective settings as YAML (--schema: their JSON schema)
+  config    print the effective settings as YAML (--schema: the JSON schema of the file)
   version   print the version
 
 `epochgate run --help` lists every setting. Each is also a variable (EPOCHGATE_HOLD=5m) and a line
@@ -112,10 +112,10 @@ def _config(words: list[str]) -> int:
     import yaml  # type: ignore[import-untyped]  # it ships no types
 
     from epochgate.loading import load_with_origins
-    from epochgate.settings import Settings
+    from epochgate.schema import file_schema
 
     if words == ["--schema"]:
-        print(json.dumps(Settings.model_json_schema(mode="serialization"), indent=2))
+        print(json.dumps(file_schema(), indent=2))
         return EXIT_OK
     settings, origins = load_with_origins(read_flags("config", words))
     for name, value in settings.effective().items():
@@ -137,7 +137,7 @@ _OF_DRAIN = ("admin", "admin_token_file", "config", "drain")
 _DESCRIPTIONS = {
     "run": "Serves until a signal: the first lets owed answers end (`drain`), a second stops at once.",
     "config": "Prints what `run` with these flags would go by, as YAML, and where each setting comes from. "
-    "`epochgate config --schema` prints the JSON schema of the settings.",
+    "`epochgate config --schema` prints the JSON schema of the file.",
     "drain": "Tells the process behind the admin address to drain and returns when it has.",
 }
 

@@ -10,19 +10,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, cast
 
-from pydantic import BeforeValidator, Field, JsonValue, WithJsonSchema, model_validator
+from pydantic import BeforeValidator, Field, JsonValue, model_validator
 from pydantic_settings import BaseSettings
 
 from epochgate.core.policy import KIB, MIB, Policy
 from epochgate.units import read_duration, read_size, write_duration, write_size
 
 _DEFAULT = Policy()
-Seconds = Annotated[
-    float, BeforeValidator(read_duration), WithJsonSchema({"type": ["number", "string"], "examples": ["5m"]})
-]
-Size = Annotated[
-    int, BeforeValidator(read_size), WithJsonSchema({"type": ["integer", "string"], "examples": ["16MiB"]})
-]
+Seconds = Annotated[float, BeforeValidator(read_duration)]
+Size = Annotated[int, BeforeValidator(read_size)]
 
 
 def _limit(unit: str, default: float, what: str, why: str, at_limit: str, least: float = 0) -> Any:
@@ -199,14 +195,15 @@ class Limits(BaseSettings):
     @model_validator(mode="after")
     def _agree(self) -> Limits:
         """Refuse limits that contradict each other."""
-        for small, large in _ORDERED:
+        for small, large in ORDERED:
             if getattr(self, small) > getattr(self, large):
                 most = written(large, getattr(self, large))
                 raise ValueError(f"{small}: larger than {large}; give at most {most}")
         return self
 
 
-_ORDERED = (
+# Pairs of which the first may not be larger than the second.
+ORDERED = (
     ("resume_headers", "resume_deadline"),
     ("drain_delay", "drain"),
     ("heal_deadline", "ready_grace"),  # or readiness takes away what a heal is about to mend
@@ -242,6 +239,11 @@ def table() -> list[Limit]:
         )
         for name, field in Limits.model_fields.items()
     ]
+
+
+def least(name: str) -> float:
+    """The smallest value that the limit `name` may have, in its unit."""
+    return float(next(mark.ge for mark in Limits.model_fields[name].metadata if hasattr(mark, "ge")))
 
 
 def written(name: str, value: float) -> str:

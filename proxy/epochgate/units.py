@@ -15,8 +15,8 @@ from decimal import Decimal
 from ipaddress import ip_address
 
 _QUANTITY = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", re.ASCII)
-_SECONDS_IN = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-_BYTES_IN = {
+SECONDS_IN = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+BYTES_IN = {
     "": 1,
     "b": 1,
     "kib": 1 << 10,
@@ -31,13 +31,13 @@ _BYTES_IN = {
 def read_duration(value: object) -> float:
     """Seconds from `300`, `"300"`, `"500ms"`, `"300s"`, `"5m"`, `"1h"`, `"1d"`."""
     right = "give seconds (300), or 500ms, 300s, 5m, 1h"
-    return _quantity(value, _SECONDS_IN, f"not a duration; {right}")
+    return _quantity(value, SECONDS_IN, f"not a duration; {right}")
 
 
 def read_size(value: object) -> int:
     """Bytes from `65536`, `"65536"`, `"64KiB"`, `"16MiB"`, `"1GiB"`, `"10MB"`."""
     wrong = "not a size; give bytes (65536), or 64KiB, 16MiB, 1GiB"
-    size = _quantity(value, _BYTES_IN, wrong)
+    size = _quantity(value, BYTES_IN, wrong)
     if not size.is_integer():
         raise ValueError(wrong)
     return int(size)
