@@ -20,8 +20,7 @@ from tests.peers.install import image_programs
 
 BASE = "localhost/stand-in"
 IMAGE = f"localhost/epochgate:{__version__}"
-# Set by the chart as requests and limits: this is its figure for the defaults.
-MEMORY_LIMIT_BYTES = 512 << 20
+MEMORY_LIMIT_BYTES = 1253 << 20  # what the chart gives with its defaults, as tests/helm/test_memory.py sees
 # The settings of pip that say how an index is reached. Others name places of this machine.
 _OF_INDEX = ("index-url", "extra-index-url", "trusted-host", "proxy", "cert", "timeout", "retries")
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.deploy.image import MEMORY_LIMIT_BYTES
 from tests.helm.charts import GATEWAY, Engine, container, values
 from tests.peers.install import TREE
 
@@ -42,7 +43,7 @@ def test_the_page_says_what_the_defaults_come_to(helm: Engine) -> None:
     resources = container(helm.render(values(GATEWAY)), "epochgate")["resources"]
     page = (TREE / "docs" / "kubernetes.md").read_text()
 
-    assert resources["limits"]["memory"] == "1253Mi"
+    assert resources["limits"]["memory"] == f"{MEMORY_LIMIT_BYTES >> 20}Mi" == "1253Mi"
     assert "64 + 469 + 78 + 512 + 130 = 1,253 Mi, and a request of 362 Mi" in page
     little = values(GATEWAY, settings__max_sessions=500, **SMALL)
     assert container(helm.render(little), "epochgate")["resources"]["limits"]["memory"] == "424Mi"
