@@ -210,13 +210,15 @@ class Process:
         self._log.info("draining", seconds=self._settings.drain, sessions=len(self._gateway.sessions))
         self._readiness.begin_drain()
         self._server.begin_drain()
+        self._gateway.sessions.begin_drain(until, is_listening=True)
         if self._settings.health or self._server.connections:
             await self._wait_over(self._settings.drain_delay)
         self._server.close_listener()
-        self._gateway.sessions.begin_drain(until)
+        self._gateway.sessions.begin_drain(until, is_listening=False)
         self._server.close_idle()
         self._tasks.spawn(self._tell_drained(), "drained")
         await self._wait_over(max(0.0, until - self._loop.time()) + _LAST_WORDS_S)
+        self._gateway.sessions.let_go()
         self._log.info("drained", sessions=len(self._gateway.sessions))
         self._drained.set()
 

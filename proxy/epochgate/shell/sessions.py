@@ -27,7 +27,7 @@ class Sessions:
         self._opening: set[Driver] = set()
         self._reopening: set[Driver] = set()  # sent an `initialize` again, which may open another
         self._leaving: set[Driver] = set()  # evicted, until the server has heard of it
-        self._drain_until: float | None = None
+        self._drain: DrainBegun | None = None
 
     def __len__(self) -> int:
         return len(self._known)
@@ -75,8 +75,8 @@ class Sessions:
         self._make_room()
         driver.key = (place(driver.host, driver.core.target), visible_id)
         self._known[driver.key] = driver
-        if self._drain_until is not None:
-            driver.feed(DrainBegun(self._drain_until))
+        if self._drain is not None:
+            driver.feed(self._drain)
 
     def forget(self, driver: Driver) -> None:
         self._opening.discard(driver)
@@ -85,11 +85,19 @@ class Sessions:
         if driver.key is not None and self._known.get(driver.key) is driver:
             del self._known[driver.key]
 
-    def begin_drain(self, until: float) -> None:
-        """Owed answers have until `until` (loop time); idle streams end now (W10)."""
-        self._drain_until = until
-        for driver in tuple(self._known.values()):
-            driver.feed(DrainBegun(until))
+    def begin_drain(self, until: float, *, is_listening: bool) -> None:
+        """No heal is begun, owed answers have until `until` (loop time); idle streams end when nothing
+        listens any more (W10)."""
+        self._drain = DrainBegun(until, is_listening)
+        for driver in self._all():
+            driver.feed(self._drain)
+
+    def let_go(self) -> None:
+        """After a drain: close what is held of the server for clients that cannot come back, since a server
+        that waits for its connections could not go away."""
+        for driver in self._all():
+            if not driver.exchanges:
+                driver.close()
 
     def reconfigure(self, policy: Policy) -> None:
         for driver in self._all():
