@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Awaitable, Callable, Sequence
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from itertools import islice
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -21,6 +24,8 @@ from epochgate.shell.readiness import Readiness, Ready
 from epochgate.units import Place
 
 _METRICS_TYPE = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+_NUMBER = re.compile(r"\d{1,9}", re.ASCII)
+_ROWS_PER_TURN = 50  # about a millisecond
 _OPEN = frozenset(("/livez", "/readyz", "/startupz"))
 
 
@@ -97,12 +102,24 @@ def probes(metrics: Metrics, readiness: Readiness) -> list[web.RouteDef]:
 
 
 def administration(
-    sessions: Callable[[], list[dict[str, object]]], drain: Callable[[], Awaitable[None]]
+    sessions: Callable[[], Iterator[dict[str, object]]], drain: Callable[[], Awaitable[None]]
 ) -> list[web.RouteDef]:
-    """`GET /sessions`; `POST /drain`, which is answered when the drain is over."""
+    """`GET /sessions?limit=N`; `POST /drain`, which is answered when the drain is over."""
 
-    async def show_sessions(request: web.Request) -> web.Response:
-        return web.json_response({"sessions": sessions()})
+    async def show_sessions(request: web.Request) -> web.StreamResponse:
+        limit = request.query.get("limit")
+        if limit is not None and not _NUMBER.fullmatch(limit):
+            return web.Response(status=400, text="limit: not a number of sessions; give for example 100\n")
+        response = web.StreamResponse(headers={"Content-Type": "application/json; charset=utf-8"})
+        await response.prepare(request)
+        before = b'{"sessions": ['
+        rows = islice(sessions(), None if limit is None else int(limit))
+        while part := b", ".join([json.dumps(row).encode() for row in islice(rows, _ROWS_PER_TURN)]):
+            await response.write(before + part)
+            before = b", "
+            await asyncio.sleep(0)  # thousands of sessions take long to write down; the relay must not wait
+        await response.write_eof((b"" if before == b", " else before) + b"]}\n")
+        return response
 
     async def begin_drain(request: web.Request) -> web.Response:
         await drain()

@@ -51,9 +51,10 @@ class Sessions:
                 counted["streams", stream.kind.value, stream.up.value] += 1
         return counted
 
-    def overview(self) -> list[dict[str, object]]:
-        """Every session as `/sessions` shows it, the one used last first; ids are hashed as in the logs."""
-        return [_shown(driver) for driver in reversed(self._known.values())]
+    def overview(self) -> Iterator[dict[str, object]]:
+        """Every session of this moment as `/sessions` shows it, the one used last first; ids are hashed as in
+        the logs. Each is looked at when its turn comes."""
+        return map(_shown, tuple(reversed(self._known.values())))
 
     def has_room(self) -> bool:
         """Whether each session that may be opened by what is under way, and one more, will find a place."""
