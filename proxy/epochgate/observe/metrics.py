@@ -193,6 +193,15 @@ class Metrics:
         """The series of a counter: its name as in the table, then its label values."""
         return self._counters.get(key) or _bear(self._counters, key)
 
+    def totals(self, name: str, label: str) -> dict[str, float]:
+        """What a counter says, summed up by the values of one of its labels; under "" if it has none."""
+        summed: dict[str, float] = {}
+        (family,) = self._counters[name,].collect()
+        for sample in family.samples:
+            value = sample.labels.get(label, "")
+            summed[value] = summed.get(value, 0) + sample.value
+        return dict(sorted(summed.items()))
+
     def gauge(self, *key: str) -> Gauge:
         return self._gauges.get(key) or _bear(self._gauges, key)
 

@@ -2,7 +2,7 @@
 
 Liveness and startup never depend on the server. Readiness tolerates an absence of `ready_grace`, so
 that a server's restart, which the proxy heals, does not take the proxy out of rotation as well. Where
-`admin_token` is set, everything but the three probes asks for it.
+`admin_token` is set, everything but the three probes and the empty page asks for it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from epochgate.units import Place
 _METRICS_TYPE = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
 _NUMBER = re.compile(r"\d{1,9}", re.ASCII)
 _ROWS_PER_TURN = 50  # about a millisecond
-_OPEN = frozenset(("/livez", "/readyz", "/startupz"))
+_OPEN = frozenset(("/", "/livez", "/readyz", "/startupz"))  # the page asks for the token itself
 
 
 class AdminListener:
@@ -65,6 +65,8 @@ class AdminListener:
                 return web.Response(status=refusal)
             if self._token and request.path not in _OPEN and not self._is_shown(request):
                 return web.Response(status=401, headers={"WWW-Authenticate": "Bearer"})
+            if not self._token and request.method != "GET" and not _is_of_own_page(request):
+                return web.Response(status=403)
             return await handler(request)
 
         application = web.Application(middlewares=[refuse_strangers])
@@ -126,6 +128,15 @@ def administration(
         return web.Response(text="drained\n")
 
     return [web.get("/sessions", show_sessions), web.post("/drain", begin_drain)]
+
+
+def _is_of_own_page(request: web.Request) -> bool:
+    """Pages of other programs on this machine pass for loopback, but must not act.
+
+    Whoever shows a token is no page of elsewhere, and what stands in front may have changed its `Host`.
+    """
+    origin = request.headers.get("Origin")
+    return origin is None or origin.lower().partition("://")[2] == request.host.lower()
 
 
 async def _say_yes(request: web.Request) -> web.Response:

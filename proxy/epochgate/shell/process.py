@@ -34,7 +34,8 @@ from epochgate.shell.downstream import Server, ServerLimits
 from epochgate.shell.gateway import Gateway
 from epochgate.shell.headers import Allowed
 from epochgate.shell.origin import Origin
-from epochgate.shell.readiness import Readiness
+from epochgate.shell.page import counters, page
+from epochgate.shell.readiness import Readiness, Ready
 from epochgate.shell.reloading import Reloading
 from epochgate.shell.sockets import reason_of
 from epochgate.shell.spawn import Tasks
@@ -121,6 +122,7 @@ class Process:
         self._drained = asyncio.Event()
         self._over = asyncio.Event()
         self._is_forced = False
+        self._began_at = self._loop.time()
         self._tls = _listener_tls(settings, observer)
         self._upstream_tls = _upstream_tls(settings, observer)
         origins = [Origin.from_url(url) for url in settings.upstream]
@@ -145,7 +147,11 @@ class Process:
         )
         self._readiness = Readiness(self._upstreams, settings.ready_grace, observer.log)
         probed = probes(observer.metrics, self._readiness)
-        administered = [*probed, *administration(self._gateway.sessions.overview, self._drain_on_demand)]
+        administered = [
+            *probed,
+            *administration(self._gateway.sessions.overview, self._drain_on_demand),
+            *page(self._overview),
+        ]
         self._beside = {
             "health": AdminListener(settings.health, probed),
             "admin": AdminListener(settings.admin, administered, settings.secret("admin_token")),
@@ -198,6 +204,30 @@ class Process:
 
     def _certified(self) -> list[Tls]:
         return [tls for tls in (self._tls, self._upstream_tls) if tls is not None]
+
+    def _overview(self) -> dict[str, object]:
+        """What the page for people shows of the process, besides the sessions."""
+        ready = self._readiness.now()
+        populations = self._gateway.sessions.populations()
+        return {
+            "version": epochgate.__version__,
+            "uptime_seconds": round(self._loop.time() - self._began_at),
+            "ready": ready.value,
+            "is_ready": ready is Ready.YES,
+            "is_draining": self._asked.is_set(),
+            "drain_seconds": self._settings.drain,
+            "servers": [
+                {
+                    "name": one.name,
+                    "is_reached": one.is_reached,
+                    "has_left": one.has_left,
+                    "sessions": one.sessions,
+                }
+                for one in self._upstreams
+            ],
+            "sessions": {key[1]: count for key, count in populations.items() if key[0] == "sessions"},
+            "counters": counters(self._observer.metrics),
+        }
 
     async def _drain_on_demand(self) -> None:
         """Return when the drain is over that this, or something before it, began."""
