@@ -137,6 +137,7 @@ async def test_only_clients_with_a_certificate_of_the_given_authority_are_served
                 await stranger.open()
         await server.until(lambda: bool(proxy.log("TLS handshake failed")))
         assert proxy.log("TLS handshake failed")[0]["reason"] == "peer did not return a certificate"
+        assert await proxy.moved("tls_handshake_failures_total") == {"kind=failed": 1}
         async with encrypted(proxy, authority) as guest:
             assert guest.tls is not None
             guest.tls.load_cert_chain(visitor.certificate, visitor.key)

@@ -238,6 +238,19 @@ async def test_everything_but_the_probes_asks_for_the_token() -> None:
     await listener.close()
 
 
+async def test_a_connection_on_which_no_head_comes_in_time_is_closed() -> None:
+    listener = AdminListener((LOOPBACK,), probes(Metrics(), _unprobed()), idle_s=0.05)
+    (address,) = await listener.start()
+    assert isinstance(address, Address)
+    for sent in (b"", b"GET /livez HTTP/1.1\r\nX-A: "):
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        writer.write(sent)
+        async with asyncio.timeout(DEADLINE_S):
+            assert await reader.read() == b""
+        writer.close()
+    await listener.close()
+
+
 async def test_it_listens_in_several_places(tmp_path: Path) -> None:
     path = UnixPath(str(tmp_path / "admin.sock"))
     listener = AdminListener((LOOPBACK, Address("::1", 0), path), probes(Metrics(), _unprobed()))

@@ -92,7 +92,8 @@ def _self_signed(key: rsa.RSAPrivateKey) -> bytes:
 
 def test_a_peer_that_closes_within_the_handshake_is_told_in_words() -> None:
     assert reason_of_handshake(ConnectionResetError()) == "the peer closed the connection"
-    assert reason_of_handshake(ConnectionAbortedError(104, "x")) == "connection reset by peer"
+    assert reason_of_handshake(ConnectionResetError(104, "x")) == "connection reset by peer"
+    assert reason_of_handshake(ConnectionAbortedError("SSL handshake is taking long")) == "not over in time"
 
 
 async def test_a_context_follows_its_files_and_outlives_wrong_ones(tmp_path: Path) -> None:

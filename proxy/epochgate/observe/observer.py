@@ -134,6 +134,12 @@ class Observer:
         self.metrics.counter("accept_pauses").inc()
         self.log.warning("accepting paused", reason="no file descriptor left")
 
+    def handshake_failed(self, kind: str, reason: str) -> None:
+        """A client did not get its TLS connection. Those that asked for none are no news."""
+        self.metrics.counter("tls_handshake_failures", kind).inc()
+        write = self.log.debug if kind == "not_begun" else self.log.info
+        write("TLS handshake failed", kind=kind, reason=reason)
+
     def _is_logged(self, status: int | None, verdicts: Sequence[str]) -> bool:
         match self.access:
             case AccessLog.ALL:

@@ -30,12 +30,18 @@ _OPEN = frozenset(("/", "/livez", "/readyz", "/startupz"))  # the page asks for 
 
 
 class AdminListener:
-    """Serves `routes` on each of `places`; `token` is what a caller must show there, if anything."""
+    """Serves `routes` on each of `places`; `token` is what a caller must show there, if anything.
 
-    def __init__(self, places: Sequence[Place], routes: Sequence[web.RouteDef], token: str = "") -> None:
+    A connection on which no request comes for `idle_s` is closed.
+    """
+
+    def __init__(
+        self, places: Sequence[Place], routes: Sequence[web.RouteDef], token: str = "", idle_s: float = 75.0
+    ) -> None:
         self._places = places
         self._routes = routes
         self._token = token.encode()
+        self._idle_s = idle_s
         self._runners: list[web.AppRunner] = []
         self._bound: list[Place] = []
 
@@ -71,7 +77,13 @@ class AdminListener:
 
         application = web.Application(middlewares=[refuse_strangers])
         application.router.add_routes(self._routes)
-        return web.AppRunner(application, access_log=None, handle_signals=False, shutdown_timeout=1)
+        return web.AppRunner(
+            application,
+            access_log=None,
+            handle_signals=False,
+            shutdown_timeout=1,
+            keepalive_timeout=self._idle_s,
+        )
 
     def _is_shown(self, request: web.Request) -> bool:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")

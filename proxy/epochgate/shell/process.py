@@ -44,7 +44,6 @@ from epochgate.shell.tls import (
     Tls,
     TlsFiles,
     client_context,
-    reason_of_handshake,
     server_context,
 )
 from epochgate.shell.tunnel import Tunnel, tunnel_for
@@ -141,9 +140,7 @@ class Process:
             _server_limits(settings),
             on_accept_paused=observer.accept_paused,
             on_refused=observer.request_refused,
-            on_handshake_failed=lambda error: self._log.info(
-                "TLS handshake failed", reason=reason_of_handshake(error)
-            ),
+            on_handshake_failed=observer.handshake_failed,
         )
         self._readiness = Readiness(self._upstreams, settings.ready_grace, observer.log)
         probed = probes(observer.metrics, self._readiness)
@@ -153,8 +150,11 @@ class Process:
             *page(self._overview),
         ]
         self._beside = {
-            "health": AdminListener(settings.health, probed),
-            "admin": AdminListener(settings.admin, administered, settings.secret("admin_token")),
+            name: AdminListener(getattr(settings, name), routes, token, settings.connection_idle)
+            for name, routes, token in (
+                ("health", probed, ""),
+                ("admin", administered, settings.secret("admin_token")),
+            )
         }
 
     async def start(self) -> None:

@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from epochgate.core.enums import Enum
 from epochgate.observe.logs import Logger
 from epochgate.shell.following import LOOK_INTERVAL_S, Followed
 from epochgate.shell.sockets import reason_of
@@ -128,8 +129,25 @@ def _why(error: OSError | ValueError, otherwise: str) -> str:
     return reason_of(error) if isinstance(error, OSError) else str(error)
 
 
+class HandshakeFailure(Enum):
+    """Values of a label."""
+
+    NOT_BEGUN = "not_begun"  # the peer closed without a byte
+    TIMEOUT = "timeout"
+    FAILED = "failed"
+
+
+def kind_of_handshake(error: OSError, *, has_begun: bool) -> HandshakeFailure:
+    """`has_begun`: whether a byte of it came."""
+    if isinstance(error, TimeoutError | ConnectionAbortedError):  # the loop's own limit raises the other one
+        return HandshakeFailure.TIMEOUT
+    return HandshakeFailure.FAILED if has_begun else HandshakeFailure.NOT_BEGUN
+
+
 def reason_of_handshake(error: OSError) -> str:
     """Why a handshake failed, in OpenSSL's words without their numbers."""
+    if isinstance(error, TimeoutError | ConnectionAbortedError):
+        return "not over in time"
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate not accepted: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and error.reason == "WRONG_VERSION_NUMBER":
