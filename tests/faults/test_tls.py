@@ -201,7 +201,12 @@ async def test_a_server_s_certificate_that_is_wrong_is_one_line_and_an_error(
             async with Client(proxy.port) as client:
                 answer = await client.post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}})
                 (message,) = await answer.messages()
+                with pytest.raises(Truncated):
+                    await client.send("GET", "/elsewhere", [])
             assert "error" in message
+            for _ in range(2):  # guarded, and not
+                failed = await told(proxy.log, "upstream failed")
+                assert (failed["kind"], failed["reason"]) == ("connect", reason)
             assert server.requests == []
             assert await proxy.stop() == 0
 

@@ -36,6 +36,7 @@ class Observer:
         self.metrics = metrics
         self.log = log
         self.access = access
+        self.why = ""  # the leg failed of whose end the next fact tells, if that is one
         self.relayed = 0  # events relayed since the last scrape: counting each read would show
         metrics.before_refresh(self._count_relayed)
 
@@ -69,7 +70,8 @@ class Observer:
                 self._said(step.name)(step.name.replace("_", " "), session=session)
             case UpstreamFailed():
                 self.metrics.counter("upstream_errors", step.kind).inc()
-                self.log.info("upstream failed", session=session, kind=step.kind)
+                said = {"reason": self.why} if self.why else {}
+                self.log.info("upstream failed", session=session, kind=step.kind, **said)
             case _:
                 assert_never(step)
 

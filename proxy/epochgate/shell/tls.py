@@ -157,5 +157,12 @@ def reason_of_handshake(error: OSError) -> str:
     return reason_of(error)
 
 
+def reason_of_connect(error: Exception) -> str:
+    """Why a connection to the server failed; `error` is one of `CONNECT_ERRORS`."""
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return reason_of_handshake(error) if isinstance(error, OSError) else str(error)
+
+
 def _words(error: ssl.SSLError) -> str:
     return (error.reason or "TLS failed").replace("_", " ").lower()
