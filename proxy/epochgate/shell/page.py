@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from hashlib import sha256
 from importlib.resources import files
 
 from aiohttp import web
 
 from epochgate.observe.metrics import METRICS, Metrics
+from epochgate.shell.upstream import Upstream
 
 # Counters that say whether something is wrong, with the label that they are summed up by.
 _TOLD = {
@@ -51,6 +52,19 @@ def page(overview: Callable[[], dict[str, object]]) -> list[web.RouteDef]:
         return web.json_response(overview())
 
     return [web.get("/", show_page), web.get("/overview", show_overview)]
+
+
+def servers(upstreams: Iterable[Upstream]) -> list[dict[str, object]]:
+    """Every server that is asked, and those that have left but keep their sessions."""
+    return [
+        {
+            "name": one.name,
+            "is_reached": one.is_reached,
+            "has_left": one.has_left,
+            "sessions": one.sessions,
+        }
+        for one in upstreams
+    ]
 
 
 def counters(metrics: Metrics) -> list[dict[str, object]]:
