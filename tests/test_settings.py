@@ -368,6 +368,18 @@ def test_a_path_that_breaks_the_line_is_told_in_one(tmp_path: Path) -> None:
     assert said.startswith(f"admin_token_file: {tmp_path}/a?b?: No such file or directory; give ")
 
 
+def test_a_variable_wins_over_the_file_of_a_secret_which_is_then_not_followed(tmp_path: Path) -> None:
+    file = tmp_path / "passphrase"
+    file.write_text("from the file")
+    tls = {"tls_certificate": "/c.pem", "tls_key_passphrase_file": str(file)}
+    settings = _load(tls)
+    assert settings.secret("tls_key_passphrase") == "from the file"
+    assert settings.followed == {"tls_key_passphrase"}
+    settings = _load(tls, {"EPOCHGATE_TLS_KEY_PASSPHRASE": "from the variable"})
+    assert settings.secret("tls_key_passphrase") == "from the variable"
+    assert settings.followed == set()
+
+
 def test_a_secret_is_never_taken_from_the_file_of_settings(tmp_path: Path) -> None:
     path = _file(tmp_path, "admin_token: s3cret\n")
     said = _complaint({"config": path})

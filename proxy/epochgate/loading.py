@@ -59,12 +59,14 @@ def load_with_origins(
     origins = {name: str(path) for name in from_file}
     origins |= {name: f"{_PREFIX}{name.upper()}" for name in from_env}
     origins |= {name: _flag(name) for name in flags}
+    not_read = {f"{name}_file" for name in SECRETS & from_env.keys()}
     for name in SECRETS - from_env.keys():
         if name_of_file := {**from_file, **from_env, **flags}.get(f"{name}_file"):
             from_env[name] = _read_secret(f"{name}_file", str(name_of_file))
             origins[name] = str(name_of_file)
     try:
-        return Settings(**{**(otherwise or {}), **from_file, **from_env, **flags}), origins
+        given = {**(otherwise or {}), **from_file, **from_env, **flags}
+        return Settings(**{name: given[name] for name in given.keys() - not_read}), origins
     except ValidationError as error:
         detail = error.errors(include_url=False)[0]
         place = _place(detail, flags, from_env, path)

@@ -247,6 +247,12 @@ class Settings(Limits):
         value: SecretStr | None = getattr(self, name)
         return "" if value is None else value.get_secret_value()
 
+    @property
+    def followed(self) -> set[str]:
+        """Secrets that are read again with the certificates, as they stand in a file that may change."""
+        passphrases = ("tls_key_passphrase", "upstream_key_passphrase")
+        return {name for name in passphrases if getattr(self, f"{name}_file") is not None}
+
     def effective(self) -> dict[str, Any]:
         """Every setting as the YAML file would hold it, the places and choices before the limits."""
         values = self.model_dump(mode="json", exclude={"config"})

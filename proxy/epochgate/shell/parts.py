@@ -46,8 +46,13 @@ def listener_tls(settings: Settings, observer: Observer) -> Tls | None:
     tell = observer.watch_certificates("client")
     if settings.tls_certificate is None:
         return None
-    passphrase = settings.secret("tls_key_passphrase")
-    files = TlsFiles(settings.tls_certificate, settings.tls_key, passphrase, settings.tls_client_ca)
+    files = TlsFiles(
+        settings.tls_certificate,
+        settings.tls_key,
+        settings.secret("tls_key_passphrase"),
+        settings.tls_client_ca,
+        settings.tls_key_passphrase_file,
+    )
     try:
         return Tls(server_context, files, observer.log, tell)
     except BadTls as error:
@@ -60,9 +65,14 @@ def upstream_tls(settings: Settings, observer: Observer) -> Tls | None:
     tell = observer.watch_certificates("upstream")
     if not settings.has_https:
         return None
-    passphrase = settings.secret("upstream_key_passphrase")
     own = settings.upstream_certificate
-    files = TlsFiles(own, settings.upstream_key, passphrase, settings.upstream_ca)
+    files = TlsFiles(
+        own,
+        settings.upstream_key,
+        settings.secret("upstream_key_passphrase"),
+        settings.upstream_ca,
+        settings.upstream_key_passphrase_file,
+    )
     try:
         return Tls(client_context, files, observer.log, tell)
     except BadTls as error:

@@ -9,6 +9,7 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from epochgate.core.enums import Enum
 from epochgate.observe.logs import Logger
@@ -28,13 +29,14 @@ class BadTls(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """PEM files, each with the setting that names it in front: our certificate with its chain, its key, and
-    the authorities that are believed."""
+    """PEM files: our certificate with its chain, its key, and the authorities that are believed. The key's
+    passphrase is given, or stands in a file as well, which may change with the key."""
 
     certificate: str | None = None
     key: str | None = None
     passphrase: str = ""
     authorities: str | None = None
+    passphrase_file: str | None = None
 
 
 class Tls:
@@ -51,7 +53,8 @@ class Tls:
         """`tell` is told of each reload whether the files were good. Raises `BadTls`."""
         self._make, self._files, self._log, self._tell = make, files, log, tell
         self._one_at_a_time = asyncio.Lock()  # or what was read first could be shown last
-        self._followed = Followed((files.certificate, files.key, files.authorities), interval_s)
+        followed = (files.certificate, files.key, files.authorities, files.passphrase_file)
+        self._followed = Followed(followed, interval_s)
         self.context = make(files)
 
     async def watch(self) -> None:
@@ -99,11 +102,12 @@ def client_context(files: TlsFiles) -> ssl.SSLContext:
 def _show(context: ssl.SSLContext, files: TlsFiles) -> None:
     assert files.certificate is not None
     is_encrypted = False
+    given = _passphrase(files)
 
     def passphrase() -> str:
         nonlocal is_encrypted
         is_encrypted = True
-        return files.passphrase
+        return given
 
     named = files.certificate if files.key is None else f"{files.certificate}, {files.key}"
     try:
@@ -112,6 +116,16 @@ def _show(context: ssl.SSLContext, files: TlsFiles) -> None:
     except (OSError, ValueError) as error:
         why = _why(error, "not a certificate and its key in PEM form")
         raise BadTls(f"{named}: {'the passphrase is not that of the key' if is_encrypted else why}") from None
+
+
+def _passphrase(files: TlsFiles) -> str:
+    if files.passphrase_file is None:
+        return files.passphrase
+    try:
+        return Path(files.passphrase_file).read_text().strip()
+    except (OSError, ValueError) as error:
+        reason = reason_of(error) if isinstance(error, OSError) else "not text"
+        raise BadTls(f"{files.passphrase_file}: {reason}") from None
 
 
 def _believe(context: ssl.SSLContext, authorities: str) -> None:
