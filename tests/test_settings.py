@@ -185,6 +185,7 @@ def test_without_a_server_there_is_nothing_to_serve() -> None:
     ("text", "says"),
     [
         ("hodl: 3", "hodl: no such setting; did you mean hold?"),
+        ("port: 80", "port: no such setting; did you mean listen?"),
         ("zzzz: 3", "zzzz: no such setting; `epochgate run --help` lists them"),
         (f"? {'z' * 900}\n: 3", f"{'z' * 60}: no such setting; `epochgate run --help` lists them"),
         ("- hold", "not a mapping; give lines of the form `setting: value`"),
@@ -303,7 +304,7 @@ def test_addresses(text: str, address: Address, is_loopback: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["127.0.0.1", "::1:80", "h:65536", "h:-1", "h:", "http://h:80", "[::1:80", "h:８", "a..b:80"]
+    "text", ["127.0.0.1", "::1:80", "h:-1", "h:", "http://h:80", "[::1:80", "h:８", "a..b:80"]
 )
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(ValueError, match="not HOST:PORT"):
@@ -378,6 +379,12 @@ def test_a_variable_wins_over_the_file_of_a_secret_which_is_then_not_followed(tm
     settings = _load(tls, {"EPOCHGATE_TLS_KEY_PASSPHRASE": "from the variable"})
     assert settings.secret("tls_key_passphrase") == "from the variable"
     assert settings.followed == set()
+
+
+@pytest.mark.parametrize("port", ["80000", "65536", "9" * 5_000])
+def test_a_port_that_there_is_not_is_named(port: str) -> None:
+    said = _complaint({"listen": f"127.0.0.1:{port}"})
+    assert f": port {port[:20]}: there is none above 65535; give for example 127.0.0.1:8808" in said
 
 
 def test_a_secret_is_never_taken_from_the_file_of_settings(tmp_path: Path) -> None:

@@ -79,6 +79,27 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     return found[0] if found else None
 
 
+def find_meant(name: str, known: Iterable[str]) -> str | None:
+    """The known setting or flag that `name` was probably meant to be, by what other programs call it too."""
+    known = list(known)
+    bare = name.lstrip("-")
+    alias = name.removesuffix(bare) + _ELSEWHERE.get(bare, "")
+    return alias if alias in known else nearest(name, known)
+
+
+# Not asked of variables: EPOCHGATE_PORT is what Kubernetes says of a Service.
+_ELSEWHERE = {
+    "port": "listen",
+    "bind": "listen",
+    "address": "listen",
+    "url": "upstream",
+    "server": "upstream",
+    "target": "upstream",
+    "backend": "upstream",
+    "p": "listen",
+}
+
+
 def _read_variables(variables: Mapping[str, str]) -> dict[str, Any]:
     source = EnvSettingsSource(Settings)
     source.env_vars = {name.lower(): value for name, value in variables.items() if value}
@@ -111,7 +132,7 @@ def _read_file(path: str) -> dict[str, Any]:
         raise BadSettings(f"config: {path}: {error.strerror}; give a file that can be read") from None
     for key in values:
         if key not in Settings.model_fields:
-            meant = nearest(str(key), Settings.model_fields)
+            meant = find_meant(str(key), Settings.model_fields)
             hint = f"did you mean {meant}?" if meant else "`epochgate run --help` lists them"
             shown = str(key)[:_MAX_SHOWN_CHARS]
             raise BadSettings(f"{path}: {shown}: no such setting; {hint}")

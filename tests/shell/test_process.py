@@ -31,6 +31,7 @@ from tests.shell.running import (
     until_refused,
 )
 from tests.shell.wire import Peer, Upstreams, connected, serving
+from tests.support.proxy import guarding
 
 # starting
 
@@ -57,6 +58,23 @@ async def test_a_socket_in_a_folder_that_is_not_there_is_one_line_and_exit_code_
     code, said = await refused("--listen", "unix:/nowhere/e.sock", "--admin", "off")
     reason = "no such file or directory; give a path in a folder that is there"
     assert (code, said) == (1, f"epochgate: --listen unix:/nowhere/e.sock: {reason}\n")
+
+
+@pytest.mark.parametrize(
+    ("url", "hint"),
+    [
+        ("http://127.0.0.1:1/mcp", "what clients ask of /mcp goes to /mcp/mcp; leave /mcp out of upstream"),
+        (
+            "http://127.0.0.1:1/a/sse/",
+            "what clients ask of /sse goes to /a/sse/sse; leave /sse out of upstream",
+        ),
+        ("http://127.0.0.1:1/a", None),
+    ],
+)
+async def test_an_upstream_that_ends_in_an_endpoint_is_one_line(url: str, hint: str | None) -> None:
+    async with guarding(url) as proxy:
+        said = [line["hint"] for line in proxy.log("upstream ends in an endpoint")]
+    assert said == ([] if hint is None else [hint])
 
 
 async def test_it_raises_its_limit_of_open_files_to_the_hard_one() -> None:

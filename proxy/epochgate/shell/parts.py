@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
+from epochgate.observe.logs import Logger
 from epochgate.observe.observer import Observer
 from epochgate.settings import Settings
 from epochgate.shell.connection import UpstreamLimits
@@ -33,6 +35,16 @@ _LISTEN_HINTS = {
     errno.ENOENT: "give a path in a folder that is there",
     errno.EACCES: "give a port from 1024 on, or a path in a folder that may be written",
 }
+
+
+def warn_of_endpoints(settings: Settings, log: Logger) -> None:
+    """An upstream that ends in what is usually the endpoint itself, for which clients ask: 404 to all."""
+    for url in settings.upstream:
+        path = urlsplit(url).path.rstrip("/")
+        name = path.rpartition("/")[2]
+        if name in ("mcp", "sse"):
+            hint = f"what clients ask of /{name} goes to {path}/{name}; leave /{name} out of upstream"
+            log.warning("upstream ends in an endpoint", upstream=url, hint=hint)
 
 
 def upstream_limits(settings: Settings) -> UpstreamLimits:

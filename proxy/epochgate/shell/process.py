@@ -40,6 +40,7 @@ from epochgate.shell.parts import (
     tunnels,
     upstream_limits,
     upstream_tls,
+    warn_of_endpoints,
 )
 from epochgate.shell.readiness import Readiness, Ready
 from epochgate.shell.reloading import Reloading
@@ -181,6 +182,7 @@ class Process:
             upstream=", ".join(self._settings.upstream),
             version=epochgate.__version__,
         )
+        warn_of_endpoints(self._settings, self._log)
 
     async def run(self) -> int:
         """Serve until told to go, and go; returns the exit code."""
