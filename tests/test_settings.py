@@ -139,7 +139,7 @@ def test_variables_that_kubernetes_makes_for_a_service_are_left_alone() -> None:
         ({"host": "a b"}, "--host 'a b': not a Host; give upstream, keep, or a name such as mcp.example.com"),
         (
             {"trusted_proxies": "ten"},
-            "--trusted-proxies 'ten': not a list of networks; give for example 10.0.0.0/8, ::1",
+            "--trusted-proxies 'ten': not a list of networks; give for example 10.0.0.0/8, ::1, unix",
         ),
         (
             {"admin": "0.0.0.0:9"},

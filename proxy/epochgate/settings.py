@@ -145,7 +145,9 @@ class Settings(Limits):
     host: Host = _choice(
         "upstream", "Host that the server sees: upstream (its own), keep (the client's), or a name"
     )
-    trusted_proxies: Networks = _choice((), "networks whose X-Forwarded-* headers are believed")
+    trusted_proxies: Networks = _choice(
+        (), "networks whose X-Forwarded-* headers are believed; unix: clients on Unix sockets"
+    )
     allowed_hosts: Words = _choice(
         (), "Host names served, or *; none given: loopback names on a loopback address, else any"
     )

@@ -115,6 +115,22 @@ async def test_it_listens_in_several_places(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.parametrize(("trusted", "told"), [("unix", b"https"), ("127.0.0.1", b"http")])
+async def test_clients_on_a_unix_socket_are_trusted_by_that_word(
+    tmp_path: Path, trusted: str, told: bytes
+) -> None:
+    path = tmp_path / "epochgate.sock"
+    flags = ("--listen", f"unix:{path}, {FREE}", "--trusted-proxies", trusted)
+    async with serving(Mcp()) as server, running_proxy(server.port, *flags) as proxy:
+        client = Peer(*await asyncio.open_unix_connection(path))
+        await client.send(request(None, "X-Forwarded-Proto: https", method="GET", path="/other"))
+        await client.read_message()
+        await client.close()
+        assert await proxy.stop() == 0
+    (head,) = [one for one in server.requests if b" /other " in one]
+    assert b"X-Forwarded-Proto: " + told + b"\r\n" in head
+
+
 async def test_its_sessions_are_shown_without_their_ids() -> None:
     async with serving(Mcp()) as server, running_proxy(server.port) as proxy, connected(proxy.port) as client:
         await begin_call(proxy.port, client)
