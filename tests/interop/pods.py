@@ -18,7 +18,7 @@ from tests.interop.steered import Steered
 DRAIN_S = 3.0
 DELAY_S = 0.5
 # What the process may take beyond its drain: a second for errors, and the machine is busy.
-MARGIN_S = 3.0
+MARGIN_S = 6.0
 EPOCHGATE = (sys.executable, "-m", "epochgate")
 
 
@@ -74,7 +74,7 @@ async def _no_hook() -> None:
 class Pods(Stage):
     """A stage on which pods can stand."""
 
-    async def pod(self, kind: str, *flags: str) -> Pod:
+    async def pod(self, kind: str, *flags: str, delay_s: float = DELAY_S) -> Pod:
         """A pod with a server of this kind; the proxy has its settings from the environment alone."""
         server, upstream = await self.server(kind, *flags)
         variables = {
@@ -83,7 +83,7 @@ class Pods(Stage):
             "EPOCHGATE_HEALTH": "127.0.0.1:0",
             "EPOCHGATE_ADMIN": f"127.0.0.1:{free_port()}",
             "EPOCHGATE_DRAIN": f"{DRAIN_S}s",
-            "EPOCHGATE_DRAIN_DELAY": f"{DELAY_S}s",
+            "EPOCHGATE_DRAIN_DELAY": f"{delay_s}s",
             "EPOCHGATE_LOG_FORMAT": "json",
         }
         process = await self._start("epochgate", [*EPOCHGATE, "run"], **variables)

@@ -26,8 +26,8 @@ async def pods(peers: Peers) -> AsyncIterator[Pods]:
     await pods.clear()
 
 
-async def _session(pods: Pods, kind: str, pod: Pod) -> Steered:
-    client = await pods.client(kind, pod.proxy.port)
+async def _session(pods: Pods, kind: str, port: int) -> Steered:
+    client = await pods.client(kind, port)
     await client.order("initialize")
     await client.wait_told("initialized", server="peer")
     return client
@@ -62,7 +62,7 @@ async def test_a_call_that_ends_within_the_drain_is_answered(
     pods: Pods, server_kind: str, client_kind: str
 ) -> None:
     pod = await pods.pod(server_kind)
-    client = await _session(pods, client_kind, pod)
+    client = await _session(pods, client_kind, pod.proxy.port)
     await _call_until_held(client, "a")
 
     deleting = asyncio.create_task(pod.delete())
@@ -79,10 +79,31 @@ async def test_a_call_that_ends_within_the_drain_is_answered(
     assert ended.proxy_after_s < DRAIN_S + MARGIN_S
 
 
-@of_pairs
-async def test_a_call_that_does_not_end_is_told_so(pods: Pods, server_kind: str, client_kind: str) -> None:
-    pod = await pods.pod(server_kind)
-    client = await _session(pods, client_kind, pod)
+async def test_a_client_that_loses_its_connection_within_the_delay_comes_back_for_the_rest(
+    pods: Pods,
+) -> None:
+    pod = await pods.pod("python-1.30", delay_s=2.5)
+    cutter = await pods.cutter(pod.proxy.port)
+    client = await _session(pods, "python-1.30", cutter.port)
+    await _call_until_held(client, "a")
+
+    deleting = asyncio.create_task(pod.delete())
+    await pod.until_told("draining")
+    assert cutter.cut(b'"tools/call"') == 1
+    await cutter.wait_resumed()
+    await pod.server.order("release", label="a")
+    result = await client.wait_result("a")
+    ended = await deleting
+
+    assert (json.loads(result["text"])["sum"], result["meta"]) == (SUM, {})
+    assert [line["progress"] for line in client.told("progress", call="a")] == [1, 2, 3, 4]
+    assert len(pod.server.told("execution", label="a")) == 1
+    assert (ended.hook, ended.proxy) == (0, 0)
+
+
+async def test_a_call_that_does_not_end_is_told_so(pods: Pods) -> None:
+    pod = await pods.pod("python-1.30")
+    client = await _session(pods, "python-1.30", pod.proxy.port)
     await _call_until_held(client, "a")
 
     ended = await pod.delete()
@@ -119,7 +140,7 @@ async def test_a_server_without_a_hook_exits_at_once_and_its_call_is_told(
     """Nothing brings it back, so that no heal begins once the drain has. One server lets its streams end when
     it gets its signal, the other may be dead before the hook of the proxy has said a word."""
     pod = await pods.pod(server_kind)
-    client = await _session(pods, client_kind, pod)
+    client = await _session(pods, client_kind, pod.proxy.port)
     await _call_until_held(client, "a")
 
     ended = await pod.delete(server_sleeps=False)
@@ -136,7 +157,7 @@ async def test_a_server_without_a_hook_exits_at_once_and_its_call_is_told(
 async def test_without_a_hook_the_signal_finds_the_server_dead_and_calls_are_told(pods: Pods) -> None:
     """What the hook is for. The heal that began with the server's death ends with the drain."""
     pod = await pods.pod("python-1.30")
-    client = await _session(pods, "python-1.30", pod)
+    client = await _session(pods, "python-1.30", pod.proxy.port)
     await _call_until_held(client, "a")
 
     ended = await pod.delete(has_hook=False, server_sleeps=False)
@@ -154,7 +175,7 @@ async def test_idle_sessions_keep_neither_the_proxy_nor_the_server(
     """Clients hold a GET open each. A server that waits for its connections can exit all the same."""
     flags = ["--graceful"] if server_kind == "typescript-sdk" else []
     pod = await pods.pod(server_kind, *flags)
-    clients = [await _session(pods, client_kind, pod) for _ in range(3)]
+    clients = [await _session(pods, client_kind, pod.proxy.port) for _ in range(3)]
     await _until_standing(pod, 3)
 
     ended = await pod.delete()

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from epochgate.core.events import DrainBegun, Evicted
 from epochgate.core.opening import Opening
 from epochgate.core.policy import Policy
+from epochgate.observe.metrics import Population
 from epochgate.shell.driver import Driver
 
 Key = tuple[bytes, bytes]
@@ -42,13 +43,15 @@ class Sessions:
         """Its client asks something of it."""
         self._known.move_to_end(key)
 
-    def populations(self) -> Counter[tuple[str, ...]]:
+    def populations(self) -> Population:
         """How many sessions and streams are in which state, as `Metrics.watch_populations` wants it."""
-        counted: Counter[tuple[str, ...]] = Counter()
-        for driver in (*self._known.values(), *self._opening):
-            counted["sessions", driver.core.state.value] += 1
-            for stream in driver.core.streams.values():
-                counted["streams", stream.kind.value, stream.up.value] += 1
+        cores = [driver.core for driver in (*self._known.values(), *self._opening)]
+        # By members first, which are hashed by identity: looking up the values of thousands takes long.
+        sessions = Counter([core.state for core in cores])
+        streams = Counter([(one.kind, one.up) for core in cores for one in core.streams.values()])
+        counted: dict[tuple[str, ...], int] = {}
+        counted |= {("sessions", state.value): count for state, count in sessions.items()}
+        counted |= {("streams", kind.value, up.value): count for (kind, up), count in streams.items()}
         return counted
 
     def overview(self) -> Iterator[dict[str, object]]:
