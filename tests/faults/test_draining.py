@@ -129,14 +129,21 @@ async def test_a_server_that_breaks_while_connections_are_still_taken_is_not_hea
         assert await proxy.wait() == 0
 
 
-async def test_an_initialize_that_the_server_does_not_answer_is_told_at_the_end() -> None:
+@pytest.mark.parametrize("comes_late", [False, True])
+async def test_an_initialize_that_the_server_does_not_answer_is_told_at_the_end(comes_late: bool) -> None:
+    """Also one that comes while connections are still taken."""
     server = McpServer()
     server.delay_initialize = asyncio.Event()
-    async with serving(server), running_proxy(server.port, "--drain", "0.5s") as proxy:
+    delay = ("--drain-delay", "2s") if comes_late else ()
+    async with serving(server), running_proxy(server.port, "--drain", "2s", *delay) as proxy:
         async with Client(proxy.port) as client:
+            if comes_late:
+                proxy.process.send_signal(signal.SIGTERM)
+                await until_status(proxy.health, "/readyz", 503)
             asked = asyncio.create_task(client.post(initialize()))
             await server.until(lambda: server.counts["initialize"] == 1)
-            proxy.process.send_signal(signal.SIGTERM)
+            if not comes_late:
+                proxy.process.send_signal(signal.SIGTERM)
             error = (await (await asked).json())["error"]
         assert (error["code"], error["data"]["reason"]) == (-32051, "draining")
         assert await proxy.wait() == 0
