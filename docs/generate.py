@@ -42,6 +42,7 @@ def limits() -> str:
         "not kept: a client that loses it gets error -32050 when it returns. What has to be looked at whole "
         "ends its request with that error instead: a question to the client, and an answer that needs a mark "
         "or less of its epoch because the session was healed before.",
+        "A TLS handshake has 10 s.",
         "At start the limit of open files is raised to its hard limit. When no descriptor is left, "
         "accepting pauses, and `epochgate_accept_pauses_total` counts it.",
     )

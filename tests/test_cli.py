@@ -37,6 +37,8 @@ def _run(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         (("run", "--upstream", "nope"), "--upstream 'nope': not an http or https URL"),
         (("run", "--hodl", "3"), "--hodl: no such flag; did you mean --hold?"),
         (("run", "--hol=3"), "--hol: no such flag; did you mean --hold?"),
+        (("run", "--port", "80"), "--port: no such flag; did you mean --listen?"),
+        (("run", "--url=http://h"), "--url: no such flag; did you mean --upstream?"),
         (("run", "loose"), "loose: no such flag; see `epochgate run --help`"),
         (("run", "--hold"), "argument --hold: expected one argument; see `epochgate run --help`"),
         (("config", "--upstream", "http://h:1", "--ping", "x"), "--ping 'x': not a duration"),

@@ -139,7 +139,7 @@ def test_variables_that_kubernetes_makes_for_a_service_are_left_alone() -> None:
         ({"host": "a b"}, "--host 'a b': not a Host; give upstream, keep, or a name such as mcp.example.com"),
         (
             {"trusted_proxies": "ten"},
-            "--trusted-proxies 'ten': not a list of networks; give for example 10.0.0.0/8, ::1",
+            "--trusted-proxies 'ten': not a list of networks; give for example 10.0.0.0/8, ::1, unix",
         ),
         (
             {"admin": "0.0.0.0:9"},
@@ -185,6 +185,7 @@ def test_without_a_server_there_is_nothing_to_serve() -> None:
     ("text", "says"),
     [
         ("hodl: 3", "hodl: no such setting; did you mean hold?"),
+        ("port: 80", "port: no such setting; did you mean listen?"),
         ("zzzz: 3", "zzzz: no such setting; `epochgate run --help` lists them"),
         (f"? {'z' * 900}\n: 3", f"{'z' * 60}: no such setting; `epochgate run --help` lists them"),
         ("- hold", "not a mapping; give lines of the form `setting: value`"),
@@ -303,7 +304,7 @@ def test_addresses(text: str, address: Address, is_loopback: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["127.0.0.1", "::1:80", "h:65536", "h:-1", "h:", "http://h:80", "[::1:80", "h:８", "a..b:80"]
+    "text", ["127.0.0.1", "::1:80", "h:-1", "h:", "http://h:80", "[::1:80", "h:８", "a..b:80"]
 )
 def test_what_is_no_address(text: str) -> None:
     with pytest.raises(ValueError, match="not HOST:PORT"):
@@ -366,6 +367,24 @@ def test_null_is_as_if_unset(tmp_path: Path) -> None:
 def test_a_path_that_breaks_the_line_is_told_in_one(tmp_path: Path) -> None:
     said = _complaint({"admin_token_file": f"{tmp_path}/a\nb\x1b"})
     assert said.startswith(f"admin_token_file: {tmp_path}/a?b?: No such file or directory; give ")
+
+
+def test_a_variable_wins_over_the_file_of_a_secret_which_is_then_not_followed(tmp_path: Path) -> None:
+    file = tmp_path / "passphrase"
+    file.write_text("from the file")
+    tls = {"tls_certificate": "/c.pem", "tls_key_passphrase_file": str(file)}
+    settings = _load(tls)
+    assert settings.secret("tls_key_passphrase") == "from the file"
+    assert settings.followed == {"tls_key_passphrase"}
+    settings = _load(tls, {"EPOCHGATE_TLS_KEY_PASSPHRASE": "from the variable"})
+    assert settings.secret("tls_key_passphrase") == "from the variable"
+    assert settings.followed == set()
+
+
+@pytest.mark.parametrize("port", ["80000", "65536", "9" * 5_000])
+def test_a_port_that_there_is_not_is_named(port: str) -> None:
+    said = _complaint({"listen": f"127.0.0.1:{port}"})
+    assert f": port {port[:20]}: there is none above 65535; give for example 127.0.0.1:8808" in said
 
 
 def test_a_secret_is_never_taken_from_the_file_of_settings(tmp_path: Path) -> None:

@@ -30,10 +30,10 @@ class Parser(argparse.ArgumentParser):
         known, unknown = self.parse_known_args(words)
         if not unknown:
             return known
-        from epochgate.loading import nearest
+        from epochgate.loading import find_meant
 
         flag = unknown[0].partition("=")[0]
         flags = [option for action in self._actions for option in action.option_strings]
-        meant = nearest(flag, flags) if flag.startswith("-") else None
+        meant = find_meant(flag, flags) if flag.startswith("-") else None
         hint = f"did you mean {meant}?" if meant else f"see `{self.prog} --help`"
         raise UsageError(f"{flag}: no such flag; {hint}")

@@ -87,7 +87,8 @@ def _run(words: list[str]) -> int:
 
     flags = read_flags("run", words)
     settings = load(flags)
-    from epochgate.shell.process import CannotStart, run
+    from epochgate.shell.parts import CannotStart
+    from epochgate.shell.process import run
 
     try:
         return run(settings, lambda: load(flags))

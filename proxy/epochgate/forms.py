@@ -103,9 +103,9 @@ def _read_networks(value: object) -> object:
     if not isinstance(words, tuple | list):
         raise ValueError("not a list; give networks, for example 10.0.0.0/8, ::1")
     try:
-        return tuple(str(ip_network(word)) for word in words)
+        return tuple(word if word == "unix" else str(ip_network(word)) for word in words)
     except ValueError:
-        raise ValueError("not a list of networks; give for example 10.0.0.0/8, ::1") from None
+        raise ValueError("not a list of networks; give for example 10.0.0.0/8, ::1, unix") from None
 
 
 def read_switch(value: object) -> object:

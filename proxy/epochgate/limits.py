@@ -110,9 +110,9 @@ class Limits(BaseSettings):
         "a body that stops coming holds a connection",
         "408", least=0.001)
     connection_idle: Seconds = _time(
-        75, "the time for which a client's connection may be idle",
+        75, "the time for which a connection to any listener may be idle, or the head of a request under way",
         "longer than clients keep an idle connection, so that they close first",
-        "the client's connection is closed")
+        "the client's connection is closed", least=0.001)
     ready_grace: Seconds = _time(
         60, "the time for which the server may be out of reach",
         "a server's restart must not take the proxy out too",

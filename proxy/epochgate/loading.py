@@ -59,12 +59,14 @@ def load_with_origins(
     origins = {name: str(path) for name in from_file}
     origins |= {name: f"{_PREFIX}{name.upper()}" for name in from_env}
     origins |= {name: _flag(name) for name in flags}
+    not_read = {f"{name}_file" for name in SECRETS & from_env.keys()}
     for name in SECRETS - from_env.keys():
         if name_of_file := {**from_file, **from_env, **flags}.get(f"{name}_file"):
             from_env[name] = _read_secret(f"{name}_file", str(name_of_file))
             origins[name] = str(name_of_file)
     try:
-        return Settings(**{**(otherwise or {}), **from_file, **from_env, **flags}), origins
+        given = {**(otherwise or {}), **from_file, **from_env, **flags}
+        return Settings(**{name: given[name] for name in given.keys() - not_read}), origins
     except ValidationError as error:
         detail = error.errors(include_url=False)[0]
         place = _place(detail, flags, from_env, path)
@@ -75,6 +77,27 @@ def nearest(name: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     """The known name that `name` was probably meant to be, or None."""
     found = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
     return found[0] if found else None
+
+
+def find_meant(name: str, known: Iterable[str]) -> str | None:
+    """The known setting or flag that `name` was probably meant to be, by what other programs call it too."""
+    known = list(known)
+    bare = name.lstrip("-")
+    alias = name.removesuffix(bare) + _ELSEWHERE.get(bare, "")
+    return alias if alias in known else nearest(name, known)
+
+
+# Not asked of variables: EPOCHGATE_PORT is what Kubernetes says of a Service.
+_ELSEWHERE = {
+    "port": "listen",
+    "bind": "listen",
+    "address": "listen",
+    "url": "upstream",
+    "server": "upstream",
+    "target": "upstream",
+    "backend": "upstream",
+    "p": "listen",
+}
 
 
 def _read_variables(variables: Mapping[str, str]) -> dict[str, Any]:
@@ -109,7 +132,7 @@ def _read_file(path: str) -> dict[str, Any]:
         raise BadSettings(f"config: {path}: {error.strerror}; give a file that can be read") from None
     for key in values:
         if key not in Settings.model_fields:
-            meant = nearest(str(key), Settings.model_fields)
+            meant = find_meant(str(key), Settings.model_fields)
             hint = f"did you mean {meant}?" if meant else "`epochgate run --help` lists them"
             shown = str(key)[:_MAX_SHOWN_CHARS]
             raise BadSettings(f"{path}: {shown}: no such setting; {hint}")

@@ -145,7 +145,9 @@ class Settings(Limits):
     host: Host = _choice(
         "upstream", "Host that the server sees: upstream (its own), keep (the client's), or a name"
     )
-    trusted_proxies: Networks = _choice((), "networks whose X-Forwarded-* headers are believed")
+    trusted_proxies: Networks = _choice(
+        (), "networks whose X-Forwarded-* headers are believed; unix: clients on Unix sockets"
+    )
     allowed_hosts: Words = _choice(
         (), "Host names served, or *; none given: loopback names on a loopback address, else any"
     )
@@ -246,6 +248,12 @@ class Settings(Limits):
         """A setting of `SECRETS`; empty if none is given."""
         value: SecretStr | None = getattr(self, name)
         return "" if value is None else value.get_secret_value()
+
+    @property
+    def followed(self) -> set[str]:
+        """Secrets that are read again with the certificates, as they stand in a file that may change."""
+        passphrases = ("tls_key_passphrase", "upstream_key_passphrase")
+        return {name for name in passphrases if getattr(self, f"{name}_file") is not None}
 
     def effective(self) -> dict[str, Any]:
         """Every setting as the YAML file would hold it, the places and choices before the limits."""

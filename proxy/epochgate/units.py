@@ -165,8 +165,10 @@ def read_address(value: object) -> Address:
         return value
     wrong = _NO_ADDRESS
     host, colon, port = str(value).strip().rpartition(":")
-    if not colon or not port.isascii() or not port.isdigit() or int(port) > 65535:
+    if not colon or not port.isascii() or not port.isdigit():
         raise ValueError(wrong)
+    if len(port) > 5 or int(port) > 65535:
+        raise ValueError(f"port {port[:20]}: there is none above 65535; give for example 127.0.0.1:8808")
     is_bracketed = host.startswith("[") and host.endswith("]")
     if ":" in host and not is_bracketed:
         raise ValueError(wrong)

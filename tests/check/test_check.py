@@ -13,7 +13,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-import trustme
 from aiohttp import web
 
 from epochgate.check.wire import MAX_REQUESTS, CannotTell, Wire
@@ -251,16 +250,6 @@ async def test_headers_of_a_file_are_sent_and_never_shown(tmp_path: Path) -> Non
         2,
         "epochgate: a header is not NAME:VALUE (it is not shown here)\n",
     )
-
-
-async def test_a_certificate_of_an_unknown_authority_is_one_line(tmp_path: Path) -> None:
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
-    async with serving(Scripted(), context) as url:
-        ran = await check(url)
-    assert (ran.returncode, ran.stdout) == (2, "")
-    said = "epochgate: TLS failed: the certificate or the handshake is not accepted"
-    assert ran.stderr.splitlines()[-1] == said
 
 
 async def test_a_server_that_never_answers_is_given_up() -> None:

@@ -283,6 +283,21 @@ def test_a_process_that_goes_away_ends_listeners_at_once_and_answers_calls_at_th
     assert away.answers == []
 
 
+def test_while_clients_can_come_back_a_process_that_goes_away_ends_no_listener() -> None:
+    """It begins no heal all the same: the server may be going away before it."""
+    play, listener, _ = listening()
+    owed, leg = open_call(play)
+
+    play.feed(DrainBegun(play.now + 10, is_listening=True))
+    play.cut(leg)
+    assert owed.answer["error"]["data"]["reason"] == "draining"
+    assert not play.has_leg("initialize")
+    assert listener.is_open
+
+    play.feed(DrainBegun(play.now + 5))
+    assert (listener.is_open, listener.is_aborted) == (False, False)
+
+
 @pytest.mark.parametrize("has_left", [True, False])
 def test_a_listener_that_the_server_has_not_answered_ends_as_any_other(has_left: bool) -> None:
     """A process that goes away is no refusal."""

@@ -9,7 +9,7 @@ import json
 
 import pytest
 
-from epochgate.core.events import LegEnd
+from epochgate.core.events import DrainBegun, LegEnd
 from epochgate.core.states import SessionState
 from tests.core.messages import (
     Json,
@@ -391,6 +391,29 @@ def test_one_that_waits_for_a_heal_gets_an_error_at_the_heals_deadline() -> None
     assert exchange.answer["error"]["code"] == -32051
     assert exchange.answer["error"]["data"]["reason"] == "heal_deadline"
     assert play.session.state is SessionState.HEALING
+
+
+def test_the_first_one_that_is_not_answered_is_told_when_the_process_goes_away() -> None:
+    play = Play()
+    exchange = play.post(initialize(id="first"))
+
+    play.feed(DrainBegun(play.now + 10))
+    play.advance(11)
+
+    assert exchange.answer["error"]["data"]["reason"] == "draining"
+    assert play.is_forgotten
+
+
+@pytest.mark.parametrize("waits_for_a_heal", [True, False])
+def test_one_within_a_session_is_told_when_the_process_goes_away(waits_for_a_heal: bool) -> None:
+    play = lost()[0] if waits_for_a_heal else opened()
+    exchange = again(play)
+
+    play.feed(DrainBegun(play.now + 10))
+    play.advance(11)
+
+    assert exchange.answer["error"]["data"]["reason"] == "draining"
+    assert not exchange.is_open
 
 
 def test_a_server_that_never_answers_it_is_given_up() -> None:

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from tests.shell.running import drained, running_proxy
-from tests.support.client import PRIMED, Answer, Client, Truncated, outcome
+from tests.support.client import PRIMED, Answer, Client, Truncated, initialize, outcome
 from tests.support.server import Epochs, Leg, McpServer, serving
 
 
@@ -101,6 +101,72 @@ async def test_a_drain_answers_a_call_whose_server_breaks_meanwhile() -> None:
         assert outcome(await answers[0].messages()) in (-32050, -32051)
         assert await proxy.wait() == 0
         assert server.executions == 1
+
+
+async def test_a_server_that_breaks_while_connections_are_still_taken_is_not_healed_either() -> None:
+    """It is in reach again at once, so that a heal would succeed: but it may be going away as well."""
+    go_on = asyncio.Event()
+
+    async def play(leg: Leg) -> None:
+        await leg.open()
+        await leg.progress(1)
+        await go_on.wait()
+        await leg.cut()
+
+    server = McpServer(play, epochs=Epochs.NEVER)
+    server.stand = stand
+    async with serving(server), running_proxy(server.port, "--drain-delay", "5s") as proxy:
+        async with Client(proxy.port) as client:
+            (answer,) = await open_calls(client, 1)
+            idle = await client.get()
+            await idle.next_message()
+            proxy.process.send_signal(signal.SIGTERM)
+            await until_status(proxy.health, "/readyz", 503)
+            go_on.set()
+            assert outcome(await answer.messages()) in (-32050, -32051)
+            assert (server.counts["initialize"], server.executions) == (1, 1)
+            assert await idle.next_event() is None  # when nothing listens any more
+        assert await proxy.wait() == 0
+
+
+@pytest.mark.parametrize("comes_late", [False, True])
+async def test_an_initialize_that_the_server_does_not_answer_is_told_at_the_end(comes_late: bool) -> None:
+    """Also one that comes while connections are still taken."""
+    server = McpServer()
+    server.delay_initialize = asyncio.Event()
+    delay = ("--drain-delay", "2s") if comes_late else ()
+    async with serving(server), running_proxy(server.port, "--drain", "2s", *delay) as proxy:
+        async with Client(proxy.port) as client:
+            if comes_late:
+                proxy.process.send_signal(signal.SIGTERM)
+                await until_status(proxy.health, "/readyz", 503)
+            asked = asyncio.create_task(client.post(initialize()))
+            await server.until(lambda: server.counts["initialize"] == 1)
+            if not comes_late:
+                proxy.process.send_signal(signal.SIGTERM)
+            error = (await (await asked).json())["error"]
+        assert (error["code"], error["data"]["reason"]) == (-32051, "draining")
+        assert await proxy.wait() == 0
+
+
+async def test_once_drained_nothing_of_the_server_is_held_any_more() -> None:
+    """A server that waits for its connections to end could not go away before the proxy does."""
+    gone = asyncio.Event()
+
+    async def play(leg: Leg) -> None:
+        await stand(leg)
+        gone.set()
+
+    server = McpServer()
+    server.stand = play
+    async with serving(server), running_proxy(server.port) as proxy:
+        async with Client(proxy.port) as client:
+            await client.open()
+            await (await client.get()).next_message()
+        assert await drained(f"127.0.0.1:{proxy.admin}") == (0, "")
+        await server.until(gone.is_set)
+        assert proxy.process.returncode is None
+        assert await proxy.stop() == 0
 
 
 async def _until_closed(port: int) -> None:

@@ -137,6 +137,7 @@ async def test_only_clients_with_a_certificate_of_the_given_authority_are_served
                 await stranger.open()
         await server.until(lambda: bool(proxy.log("TLS handshake failed")))
         assert proxy.log("TLS handshake failed")[0]["reason"] == "peer did not return a certificate"
+        assert await proxy.moved("tls_handshake_failures_total") == {"kind=failed": 1}
         async with encrypted(proxy, authority) as guest:
             assert guest.tls is not None
             guest.tls.load_cert_chain(visitor.certificate, visitor.key)
@@ -200,7 +201,12 @@ async def test_a_server_s_certificate_that_is_wrong_is_one_line_and_an_error(
             async with Client(proxy.port) as client:
                 answer = await client.post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {}})
                 (message,) = await answer.messages()
+                with pytest.raises(Truncated):
+                    await client.send("GET", "/elsewhere", [])
             assert "error" in message
+            for _ in range(2):  # guarded, and not
+                failed = await told(proxy.log, "upstream failed")
+                assert (failed["kind"], failed["reason"]) == ("connect", reason)
             assert server.requests == []
             assert await proxy.stop() == 0
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.support.client import Client, call, initialize
+from tests.support.client import Client, Truncated, call, initialize
 from tests.support.proxy import Proxy, guarding
 from tests.support.server import Epochs, Leg, McpServer, serving, until
 
@@ -51,6 +51,20 @@ async def test_a_request_that_was_sent_again_has_both_stamps() -> None:
         (line,) = await lines(proxy, 1)
         assert (line["ids"], line["stamps"]) == (["7"], [str(run.id) for run in server.runs])
         assert len(server.runs) == 2
+
+
+async def test_a_line_says_why_the_server_failed() -> None:
+    server = McpServer()
+    soon = {"resume_deadline": "0.1s", "resume_headers": "0.1s", "heal_deadline": "0.1s"}
+    async with serving(server), guarding(server.port, **soon) as proxy:
+        async with Client(proxy.port) as client:
+            await client.open()
+            await server.stop()
+            await (await client.call()).messages()
+            with pytest.raises(Truncated):
+                await client.send("GET", "/elsewhere", [])
+        await until(lambda: any(line["session"] == "" for line in proxy.log("upstream failed")))
+        assert {line["reason"] for line in proxy.log("upstream failed")} == {"connection refused"}
 
 
 async def test_ids_of_any_size_and_content_make_short_lines() -> None:

@@ -112,11 +112,11 @@ class Proxy:
     def __init__(self, process: Steered, port: int, admin: int) -> None:
         self.process = process
         self.port = port
-        self._admin = admin
+        self.admin = admin
 
     def moved(self, family: str) -> dict[str, float]:
         """The series of a family of `/metrics` that are not 0, by what stands between their braces."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self._admin}/metrics", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.admin}/metrics", timeout=5) as answer:
             lines = answer.read().decode().splitlines()
         values = (line.rpartition(" ") for line in lines if line.startswith(family + "{"))
         return {name[len(family) + 1 : -1]: float(value) for name, _, value in values if float(value)}

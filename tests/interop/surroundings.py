@@ -70,6 +70,13 @@ class Surroundings(Stage):
         browser = await self._start("browser", [*program, str(self._peers.chromium), str(folder), page])
         return browser, (await browser.wait_told("serving"))["origin"]
 
+    async def visitor(self, colours: str = "light") -> Steered:
+        """A Chromium in which pages are looked at, in light or dark colours."""
+        program = [str(self._peers.browser), str(HERE / "python" / "visitor.py")]
+        visitor = await self._start("visitor", [*program, str(self._peers.chromium), colours])
+        await visitor.wait_told("ready")
+        return visitor
+
     def _bundle(self, source: Path, target: Path) -> None:
         """One file of the page and the SDK that it uses."""
         esbuild = self._peers.bundler / "node_modules" / ".bin" / "esbuild"

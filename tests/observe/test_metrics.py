@@ -124,3 +124,13 @@ def test_the_journal_is_read_at_the_scrape() -> None:
 )
 def test_statuses_are_a_closed_set(status: int | None, label: str) -> None:
     assert status_label(status) == label
+
+
+def test_a_counter_is_summed_up_by_one_of_its_labels() -> None:
+    metrics = Metrics()
+    metrics.counter("heals", "session_gone", "healed").inc()
+    metrics.counter("heals", "epoch_mismatch", "healed").inc(2)
+    metrics.counter("heals", "epoch_mismatch", "lost").inc()
+    metrics.counter("epoch_drift").inc(3)
+    assert metrics.totals("heals", "outcome") == {"healed": 3, "incompatible": 0, "lost": 1, "parked": 0}
+    assert metrics.totals("epoch_drift", "") == {"": 3}

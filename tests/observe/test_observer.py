@@ -171,6 +171,16 @@ def test_a_method_that_nobody_knows_is_other() -> None:
     assert _moved(observer)['requests_total{class="plain",method="other",status="200"}'] == 1
 
 
+@pytest.mark.parametrize(("kind", "is_logged"), [("failed", True), ("timeout", True), ("not_begun", False)])
+def test_a_client_that_fails_to_begin_tls_has_a_line_unless_it_asked_for_none(
+    kind: str, is_logged: bool
+) -> None:
+    observer, lines = _observer()
+    observer.handshake_failed(kind, "http request")
+    assert [line.kwargs["reason"] for line in lines] == ["http request"] * is_logged
+    assert _moved(observer) == {f'tls_handshake_failures_total{{kind="{kind}"}}': 1}
+
+
 def test_a_relayed_fact_costs_next_to_nothing() -> None:
     observer, _ = _observer()
     fact = Relayed(1)

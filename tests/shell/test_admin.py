@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import itertools
+import json
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -75,10 +77,12 @@ async def _listener(readiness: Readiness, metrics: Metrics | None = None) -> Asy
         await listener.close()
 
 
-async def _get(address: Address, path: str, *headers: str, host: str = "localhost") -> tuple[int, str, bytes]:
+async def _get(
+    address: Address, path: str, *headers: str, host: str = "localhost", version: str = "1.1"
+) -> tuple[int, str, bytes]:
     """Status, head and body of a GET, as they stand on the wire."""
     reader, writer = await asyncio.open_connection(address.host, address.port)
-    lines = [f"GET {path} HTTP/1.1", f"Host: {host}", "Connection: close", *headers, "", ""]
+    lines = [f"GET {path} HTTP/{version}", f"Host: {host}", "Connection: close", *headers, "", ""]
     writer.write("\r\n".join(lines).encode())
     async with asyncio.timeout(DEADLINE_S):
         head, _, body = (await reader.read()).partition(b"\r\n\r\n")
@@ -169,11 +173,59 @@ async def test_an_address_in_use_is_an_os_error() -> None:
         await second.close()
 
 
-async def test_everything_but_the_probes_asks_for_the_token() -> None:
-    async def never() -> None:
-        raise AssertionError
+async def _never() -> None:
+    raise AssertionError
 
-    routes = [*probes(Metrics(), _unprobed()), *administration(list, never)]
+
+@asynccontextmanager
+async def _administered(sessions: Callable[[], Iterator[dict[str, object]]]) -> AsyncIterator[Address]:
+    listener = AdminListener((LOOPBACK,), administration(sessions, _never))
+    (address,) = await listener.start()
+    assert isinstance(address, Address)
+    yield address
+    await listener.close()
+
+
+async def test_thousands_of_sessions_are_written_down_while_others_have_their_turn() -> None:
+    turns: list[int] = []
+
+    def rows() -> Iterator[dict[str, object]]:
+        for number in range(2_000):
+            turns.append(next(ticks))
+            yield {"session": f"{number:08x}"}
+
+    ticks = itertools.count()
+    ticking = True
+
+    def tick() -> None:
+        next(ticks)
+        if ticking:
+            loop.call_soon(tick)
+
+    loop = asyncio.get_running_loop()
+    async with _administered(rows) as address:
+        loop.call_soon(tick)
+        status, head, body = await _get(address, "/sessions")
+        ticking = False
+    assert (status, "Content-Type: application/json" in head) == (200, True)
+    others = [after - before - 1 for before, after in itertools.pairwise(turns)]
+    assert sum(others) >= 2_000 // 100
+    assert b'"000007cf"' in body
+
+
+async def test_as_many_sessions_are_shown_as_are_asked_for() -> None:
+    async with _administered(lambda: iter([{"session": "a"}, {"session": "b"}])) as address:
+        wanted = {"": ["a", "b"], "?limit=1": ["a"], "?limit=0": [], "?limit=9": ["a", "b"]}
+        for query, names in wanted.items():
+            status, _, body = await _get(address, f"/sessions{query}", version="1.0")
+            assert (status, json.loads(body)) == (200, {"sessions": [{"session": name} for name in names]})
+        for bad in ("x", "-1", "1e3", "9" * 5_000, ""):
+            status, _, body = await _get(address, f"/sessions?limit={bad}")
+            assert (status, body) == (400, b"limit: not a number of sessions; give for example 100\n")
+
+
+async def test_everything_but_the_probes_asks_for_the_token() -> None:
+    routes = [*probes(Metrics(), _unprobed()), *administration(lambda: iter(()), _never)]
     listener = AdminListener((LOOPBACK,), routes, token="s3cret")
     (address,) = await listener.start()
     assert isinstance(address, Address)
@@ -183,6 +235,19 @@ async def test_everything_but_the_probes_asks_for_the_token() -> None:
         assert [(await _get(address, path, head))[0] for path in ("/sessions", "/metrics")] == [status] * 2
     assert (await _get(address, "/sessions"))[0] == 401
     assert [(await _get(address, path))[0] for path in ("/livez", "/startupz", "/readyz")] == [200, 200, 503]
+    await listener.close()
+
+
+async def test_a_connection_on_which_no_head_comes_in_time_is_closed() -> None:
+    listener = AdminListener((LOOPBACK,), probes(Metrics(), _unprobed()), idle_s=0.05)
+    (address,) = await listener.start()
+    assert isinstance(address, Address)
+    for sent in (b"", b"GET /livez HTTP/1.1\r\nX-A: "):
+        reader, writer = await asyncio.open_connection(address.host, address.port)
+        writer.write(sent)
+        async with asyncio.timeout(DEADLINE_S):
+            assert await reader.read() == b""
+        writer.close()
     await listener.close()
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from epochgate.core.http import Headers
 from epochgate.shell.headers import (
+    UNIX_PEER,
     Allowed,
     Forwarding,
     answer_headers,
@@ -76,6 +77,29 @@ def test_what_a_trusted_proxy_says_of_the_way_is_kept_and_it_is_appended() -> No
 def test_what_a_trusted_proxy_leaves_out_is_filled_in() -> None:
     told = dict(Forwarding.from_texts(["::1"]).apply(((b"Forwarded", b"for=a"),), "::1", b"a"))
     assert told == {FOR: b"::1", PROTO: b"http", HOST: b"a", b"Forwarded": b'for=a, for="[::1]"'}
+
+
+def test_a_client_on_a_unix_socket_has_no_address_and_is_trusted_by_its_word_alone() -> None:
+    told = Forwarding.from_texts(["10.0.0.0/8"]).apply(CLAIMS, UNIX_PEER, b"a:80")
+    assert told == ((b"X", b"1"), (PROTO, b"http"), (HOST, b"a:80"))
+
+    trusting = Forwarding.from_texts(["unix", "10.0.0.0/8"])
+    assert dict(trusting.apply(CLAIMS, UNIX_PEER, b"a:80")) == {
+        b"X": b"1",
+        FOR: b"6.6.6.6",
+        PROTO: b"https",
+        HOST: b"outer.example",
+        b"Forwarded": b"for=6.6.6.6, for=unknown",
+    }
+    assert dict(trusting.apply((), UNIX_PEER, b"a")) == {PROTO: b"http", HOST: b"a"}
+    assert not trusting.is_trusted("")
+
+
+def test_what_a_hop_calls_itself_is_no_socket() -> None:
+    trusting = Forwarding.from_texts(["unix"])
+    assert trusting.client(((b"X-Forwarded-For", b"192.0.2.1, unix"),), UNIX_PEER) == b"unix"
+    assert trusting.client(((b"X-Forwarded-For", b"192.0.2.1"),), UNIX_PEER) == b"192.0.2.1"
+    assert trusting.client(((b"X-Forwarded-For", b"192.0.2.1"),), "10.0.0.9") == b"10.0.0.9"
 
 
 @pytest.mark.parametrize(

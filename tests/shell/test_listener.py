@@ -6,15 +6,21 @@ import asyncio
 import os
 import resource
 import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+import structlog
 
-from epochgate.shell.downstream import Server
+from epochgate.shell.downstream import Server, ServerLimits
 from epochgate.shell.exchange import Exchange
 from epochgate.shell.headers import Allowed
+from epochgate.shell.tls import Tls, TlsFiles, server_context
 from epochgate.units import Address, UnixPath
 from tests.shell.wire import DEADLINE_S, Owner, Peer, connected, listening, on_each_loop, until
+from tests.support.certificates import Authority
 
 SSE = ((b"Content-Type", b"text/event-stream"),)
 GET = b"GET /mcp HTTP/1.1\r\nHost: a\r\n\r\n"
@@ -118,6 +124,62 @@ async def test_running_out_of_descriptors_pauses_accepting_and_is_told() -> None
         async with connected(port) as other:
             await other.send(GET)
             assert (await other.read_message())[1] == b"ok"
+
+
+@on_each_loop
+async def test_a_handshake_that_fails_is_told_apart_from_one_that_was_never_begun() -> None:
+    """Balancers look whether a port is open, every few seconds; a client that does not trust us is news."""
+    failures: list[tuple[str, str]] = []
+    async with _encrypted(failures, ServerLimits(handshake_s=0.05)) as port:
+        for sent, kind, reason in (
+            (b"", "not_begun", "the peer closed the connection"),
+            (b"\x16\x03", "failed", "the peer closed the connection"),
+            (b"SSH-2.0-OpenSSH\r\n", "failed", "no TLS is spoken there"),
+        ):
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                client.sendall(sent)
+            await until(lambda: bool(failures))
+            assert failures.pop() == (kind, reason)
+
+
+@on_each_loop
+async def test_a_handshake_that_never_ends_is_closed() -> None:
+    failures: list[tuple[str, str]] = []
+    async with _encrypted(failures, ServerLimits(handshake_s=0.05)) as port:
+        for sent in (b"", b"\x16\x03"):
+            async with connected(port) as client:
+                await client.send(sent)
+                await client.wait_gone()
+            assert failures.pop() == ("timeout", "not over in time")
+
+
+@asynccontextmanager
+async def _encrypted(failures: list[tuple[str, str]], limits: ServerLimits) -> AsyncIterator[int]:
+    """A listener that speaks TLS; its port."""
+    server = Server(
+        Owner(_ok).handle, limits, on_handshake_failed=lambda kind, reason: failures.append((kind, reason))
+    )
+    with TemporaryDirectory() as folder:
+        own = Authority(Path(folder)).issue()
+        files = TlsFiles(own.certificate, own.key)
+        tls = Tls(server_context, files, structlog.get_logger(), tell=lambda is_good: None)
+        (place,) = await server.listen(Address("127.0.0.1", 0), tls=tls)
+    assert isinstance(place, Address)
+    yield place.port
+    await server.close()
+
+
+@on_each_loop
+async def test_a_connection_on_which_no_head_comes_in_time_is_closed() -> None:
+    """Whether nothing comes at all, or one byte now and then, at first or behind an answer."""
+    async with listening(Owner(_ok).handle, ServerLimits(keepalive_s=0.1)) as (server, port):
+        for sent, trickling in ((b"", b""), (b"GET /", b"a"), (GET + b"GET /mcp HTTP/1.1\r\nX-A: ", b"a")):
+            async with connected(port) as client:
+                await client.send(sent)
+                await until(lambda: bool(server.live))
+                while server.live:
+                    client.writer.write(trickling)
+                    await asyncio.sleep(0)
 
 
 @on_each_loop

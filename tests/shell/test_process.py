@@ -31,6 +31,7 @@ from tests.shell.running import (
     until_refused,
 )
 from tests.shell.wire import Peer, Upstreams, connected, serving
+from tests.support.proxy import guarding
 
 # starting
 
@@ -57,6 +58,23 @@ async def test_a_socket_in_a_folder_that_is_not_there_is_one_line_and_exit_code_
     code, said = await refused("--listen", "unix:/nowhere/e.sock", "--admin", "off")
     reason = "no such file or directory; give a path in a folder that is there"
     assert (code, said) == (1, f"epochgate: --listen unix:/nowhere/e.sock: {reason}\n")
+
+
+@pytest.mark.parametrize(
+    ("url", "hint"),
+    [
+        ("http://127.0.0.1:1/mcp", "what clients ask of /mcp goes to /mcp/mcp; leave /mcp out of upstream"),
+        (
+            "http://127.0.0.1:1/a/sse/",
+            "what clients ask of /sse goes to /a/sse/sse; leave /sse out of upstream",
+        ),
+        ("http://127.0.0.1:1/a", None),
+    ],
+)
+async def test_an_upstream_that_ends_in_an_endpoint_is_one_line(url: str, hint: str | None) -> None:
+    async with guarding(url) as proxy:
+        said = [line["hint"] for line in proxy.log("upstream ends in an endpoint")]
+    assert said == ([] if hint is None else [hint])
 
 
 async def test_it_raises_its_limit_of_open_files_to_the_hard_one() -> None:
@@ -95,6 +113,22 @@ async def test_it_listens_in_several_places(tmp_path: Path) -> None:
             await client.close()
         assert await proxy.stop() == 0
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(("trusted", "told"), [("unix", b"https"), ("127.0.0.1", b"http")])
+async def test_clients_on_a_unix_socket_are_trusted_by_that_word(
+    tmp_path: Path, trusted: str, told: bytes
+) -> None:
+    path = tmp_path / "epochgate.sock"
+    flags = ("--listen", f"unix:{path}, {FREE}", "--trusted-proxies", trusted)
+    async with serving(Mcp()) as server, running_proxy(server.port, *flags) as proxy:
+        client = Peer(*await asyncio.open_unix_connection(path))
+        await client.send(request(None, "X-Forwarded-Proto: https", method="GET", path="/other"))
+        await client.read_message()
+        await client.close()
+        assert await proxy.stop() == 0
+    (head,) = [one for one in server.requests if b" /other " in one]
+    assert b"X-Forwarded-Proto: " + told + b"\r\n" in head
 
 
 async def test_its_sessions_are_shown_without_their_ids() -> None:

@@ -99,6 +99,17 @@ async def test_what_needs_a_restart_stays_as_it_was_however_often_it_is_asked_fo
     assert {settings.stamp.value for settings in watched.applied} == {"on"}
 
 
+async def test_a_passphrase_that_changes_in_its_file_needs_no_restart(tmp_path: Path) -> None:
+    """It is read with the certificates."""
+    file, secret = tmp_path / "epochgate.yaml", tmp_path / "passphrase"
+    secret.write_text("first")
+    file.write_text(f"hold: 1m\ntls_certificate: /c.pem\ntls_key_passphrase_file: {secret}\n")
+    watched = Watched(file)
+    await asyncio.to_thread(secret.write_text, "second")
+    await watched.reloading.reload()
+    assert watched.lines[-1].kwargs["needs_restart"] == []
+
+
 async def test_what_was_read_first_is_never_applied_last(tmp_path: Path) -> None:
     """Signals come while a slow disk is read."""
     file = tmp_path / "epochgate.yaml"

@@ -41,6 +41,35 @@ def test_an_encrypted_key_is_opened_by_its_passphrase_alone(tmp_path: Path) -> N
             server_context(TlsFiles(own.certificate, key, wrong))
 
 
+async def test_a_passphrase_may_change_with_the_key(tmp_path: Path) -> None:
+    own = Authority(tmp_path).issue()
+    key = _encrypted(own.key, b"first")
+    file = tmp_path / "passphrase"
+    file.write_text("first\n")
+    files = TlsFiles(own.certificate, key, "first", passphrase_file=str(file))
+    capturing = CapturingLogger()
+    log = structlog.wrap_logger(capturing, processors=[])
+    tls = Tls(server_context, files, log, lambda is_good: None, interval_s=0.001)
+    first = tls.context
+    watching = asyncio.create_task(tls.watch())
+    async with asyncio.timeout(DEADLINE_S):
+        await asyncio.to_thread(_encrypted, own.key, b"second")
+        await until(lambda: bool(capturing.calls))  # the key alone is of no use
+        assert tls.context is first
+        await asyncio.to_thread(file.write_text, "second\n")
+        await until(lambda: tls.context is not first)
+    watching.cancel()
+    with suppress(asyncio.CancelledError):
+        await watching
+
+
+def test_a_passphrase_file_that_is_gone_is_one_line(tmp_path: Path) -> None:
+    own = Authority(tmp_path).issue()
+    gone = str(tmp_path / "gone")
+    with pytest.raises(BadTls, match=rf"^{gone}: no such file or directory$"):
+        server_context(TlsFiles(own.certificate, own.key, "given", passphrase_file=gone))
+
+
 def test_files_that_are_wrong_are_one_line(tmp_path: Path) -> None:
     own = Authority(tmp_path).issue()
     other = Authority(tmp_path).issue(stem="other")
@@ -92,7 +121,8 @@ def _self_signed(key: rsa.RSAPrivateKey) -> bytes:
 
 def test_a_peer_that_closes_within_the_handshake_is_told_in_words() -> None:
     assert reason_of_handshake(ConnectionResetError()) == "the peer closed the connection"
-    assert reason_of_handshake(ConnectionAbortedError(104, "x")) == "connection reset by peer"
+    assert reason_of_handshake(ConnectionResetError(104, "x")) == "connection reset by peer"
+    assert reason_of_handshake(ConnectionAbortedError("SSL handshake is taking long")) == "not over in time"
 
 
 async def test_a_context_follows_its_files_and_outlives_wrong_ones(tmp_path: Path) -> None:

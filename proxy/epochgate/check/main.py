@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import json
 import re
+import ssl
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -19,6 +20,7 @@ from rich.table import Table
 from epochgate.arguments import Parser, printable
 from epochgate.check.findings import UNSURE, Findings, find
 from epochgate.check.probe import LISTEN_S, MAX_PAGES, TOTAL_S, Plan, Probe
+from epochgate.check.tls import make_context
 from epochgate.check.wire import MAX_REQUESTS, CannotTell, Wire
 
 _TIMEOUT_S = 10.0
@@ -67,6 +69,9 @@ def _parser() -> Parser:
         help="a header to send with each request, for example a credential; never shown",
     )
     parser.add_argument("--header-file", metavar="FILE", help="a file of such lines, never shown")
+    parser.add_argument("--ca", metavar="FILE", help="PEM file of the authorities to believe [the system's]")
+    parser.add_argument("--certificate", metavar="FILE", help="PEM file of a certificate to show the server")
+    parser.add_argument("--key", metavar="FILE", help="PEM file of its key, if it is not in the same file")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--dry-run", action="store_true", help="print the requests and send none")
     return parser
@@ -76,11 +81,12 @@ def _check(options: argparse.Namespace) -> int:
     url = _url(options.url)
     plan = Plan(options.tool, _arguments(options.arguments), options.allow_tool)
     headers = _headers(options)
+    tls = _tls(options)
     if options.dry_run:
         tool = options.tool or "of the first tool with readOnlyHint: true that needs no arguments"
         print("\n".join(step.format(tool=tool) for step in _STEPS))
         return 0
-    findings = asyncio.run(_run(url, headers, plan))
+    findings = asyncio.run(_run(url, headers, plan, tls))
     if options.json:
         print(json.dumps(_as_json(findings)))
     else:
@@ -88,8 +94,8 @@ def _check(options: argparse.Namespace) -> int:
     return findings.exit_code
 
 
-async def _run(url: str, headers: dict[str, str], plan: Plan) -> Findings:
-    wire = Wire(url, headers, _TIMEOUT_S)
+async def _run(url: str, headers: dict[str, str], plan: Plan, tls: ssl.SSLContext | None) -> Findings:
+    wire = Wire(url, headers, _TIMEOUT_S, tls)
     try:
         return find(await Probe(wire, plan, _say).run())
     finally:
@@ -109,6 +115,19 @@ def _url(text: str) -> str:
     if not is_good:
         raise CannotTell("not a URL; give for example http://127.0.0.1:8000/mcp")
     return text
+
+
+def _tls(options: argparse.Namespace) -> ssl.SSLContext | None:
+    """What is given for TLS; None: nothing is."""
+    given = {"--ca": options.ca, "--certificate": options.certificate, "--key": options.key}
+    names = [name for name, value in given.items() if value is not None]
+    if not names:
+        return None
+    if not options.url.lower().startswith("https:"):
+        raise CannotTell(f"{names[0]}: without effect; the URL is not an https one")
+    if options.certificate is None and options.key is not None:
+        raise CannotTell("--key: without effect; give --certificate as well")
+    return make_context(options.ca, options.certificate, options.key)
 
 
 def _arguments(text: str) -> dict[str, Any]:

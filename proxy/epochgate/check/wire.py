@@ -8,6 +8,7 @@ attempt to come back, told by `on_error`, is the end of the stream.
 from __future__ import annotations
 
 import os
+import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any, cast
@@ -47,8 +48,11 @@ async def _once(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerTy
 
 
 def _reason(error: BaseException) -> str:
-    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
-        return "TLS failed: the certificate or the handshake is not accepted"
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        why = getattr(error.certificate_error, "verify_message", "") or "not valid for the URL"
+        return f"TLS failed: certificate not accepted: {why}; give its authorities by --ca"
+    if isinstance(error, aiohttp.ClientSSLError):
+        return "TLS failed: the handshake is not accepted; a server may want a --certificate"
     if isinstance(error, aiohttp.ClientConnectorError):
         system = error.os_error
         # asyncio wraps the system's words into its own; names that do not resolve have other numbers.
@@ -61,12 +65,14 @@ def _reason(error: BaseException) -> str:
 class Wire:
     """Each request on a connection of its own, counted."""
 
-    def __init__(self, url: str, headers: dict[str, str], timeout_s: float) -> None:
+    def __init__(
+        self, url: str, headers: dict[str, str], timeout_s: float, tls: ssl.SSLContext | None = None
+    ) -> None:
         self._url = url
         self._headers = headers
         self.sent = 0
         self._http = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(force_close=True),
+            connector=aiohttp.TCPConnector(force_close=True, ssl=True if tls is None else tls),
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, connect=timeout_s, sock_read=timeout_s),
             middlewares=(_once,),

@@ -16,6 +16,7 @@ from epochgate.core.commands import (
     Write,
 )
 from epochgate.core.errors import OUTCOME_UNKNOWN
+from epochgate.core.events import DrainBegun
 from epochgate.core.http import Headers
 from epochgate.core.states import ClientHalf, ClientInput, Up, UpInput
 from epochgate.core.stream import Owed, Stream, Tombstone
@@ -252,10 +253,13 @@ def cancel_due(session: Session, stream: Stream) -> None:
 # --- going away -------------------------------------------------------------------------------------
 
 
-def begin_drain(session: Session, until: float) -> None:
-    """No heal is begun from now on; idle legs end cleanly, owed answers have until `until` (W10)."""
-    session.drain_until = until
-    session.set_timer(Timer.DRAIN, 0, max(until - session.now, 0.0))
+def begin_drain(session: Session, event: DrainBegun) -> None:
+    """No heal is begun from now on, owed answers have until `until`; idle legs end cleanly, but not while
+    their clients could come back (W10)."""
+    session.drain_until = event.until
+    session.set_timer(Timer.DRAIN, 0, max(event.until - session.now, 0.0))
+    if event.is_listening:
+        return
     for stream in list(session.streams.values()):
         if stream.is_request:
             continue

@@ -137,9 +137,13 @@ class Evicted(Value, frozen=True):
 
 
 class DrainBegun(Value, frozen=True):
-    """The process is going away: begin no heal, owe answers until `until` (seconds, same clock)."""
+    """The process is going away: begin no heal, owe answers until `until` (seconds, same clock).
+
+    Told once more when nothing listens any longer and no client could come back to an idle stream.
+    """
 
     until: float
+    is_listening: bool = False
 
 
 Event = (

@@ -60,5 +60,6 @@ def _fire(session: Session, timer: Timer, of: int) -> None:
             ending.idle_due(session)
         case Timer.DRAIN:
             clientleg.drain_expired(session)
+            reopening.drain_expired(session)
         case _:
             assert_never(timer)

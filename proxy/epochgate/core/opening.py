@@ -148,14 +148,14 @@ def _stands_by_itself(attempt: Opening, message: Message) -> bool:
     return message.kind is not Kind.INVALID or not 200 <= attempt.status < 300
 
 
-def give_up(session: Session, attempt: Opening) -> None:
-    """The server has said nothing for as long as a session may be idle."""
+def give_up(session: Session, attempt: Opening, reason: str = "upstream_silent") -> None:
+    """The server has said nothing for as long as a session may be idle, or there is no time left."""
     legs.drop(session, attempt.leg, is_answered=False)
     if attempt.is_passing:
         session.do(AbortAnswer(attempt.exchange))
         _drop(session, attempt)
         return
-    answer_error(session, attempt, "upstream_silent")
+    answer_error(session, attempt, reason)
 
 
 def answer_error(session: Session, attempt: Opening, reason: str) -> None:

@@ -58,6 +58,15 @@ def overdue(session: Session, exchange: int) -> None:
         opening.give_up(session, attempt)
 
 
+def drain_expired(session: Session) -> None:
+    """Whoever negotiates still, or for the first time, is told before the process goes away (W10)."""
+    for attempt in [use for use in session.legs.values() if isinstance(use, opening.Opening)]:
+        opening.give_up(session, attempt, "draining")
+    waiting, session.reopenings = session.reopenings, []
+    for attempt in waiting:
+        opening.answer_error(session, attempt, "draining")
+
+
 def _send(session: Session, attempt: Opening) -> None:
     head = attempt.post.head
     headers: Headers = headers_of_post(head, session.current)

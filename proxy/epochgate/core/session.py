@@ -217,8 +217,8 @@ class Session:
                 firing.fire_due(self)
             case Evicted():
                 ending.evict(self)
-            case DrainBegun(until):
-                clientleg.begin_drain(self, until)
+            case DrainBegun():
+                clientleg.begin_drain(self, event)
             case Adopted():
                 pass  # what is to be done was found out before it had a driver
             case _:

@@ -38,6 +38,7 @@ HEAL_BUCKETS_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 
 LEGS = ("client", "upstream")
 UPSTREAM_ERRORS = ("connect", "headers_timeout", "reset", "truncated", "protocol")
+HANDSHAKE_FAILURES = ("failed", "not_begun", "timeout")
 DROP_REASONS = tuple(
     sorted(
         {row.ruling.reason for row in MESSAGE_TABLE if row.ruling.verdict is Verdict.DROP} | {"stale_answer"}
@@ -142,6 +143,8 @@ METRICS: tuple[Metric, ...] = (
     Metric("upstreams", _G, "Servers now, by whether the last connect reached them.",
         ("state",), _each(("reached", "not_reached"))),
     Metric("ready", _G, "1 while `/readyz` answers 200."),
+    Metric("tls_handshake_failures", _C, "Failed TLS handshakes of clients; `not_begun`: closed without a "
+           "byte, as port probes are.", ("kind",), _each(HANDSHAKE_FAILURES)),
     Metric("accept_pauses", _C, "Times that accepting paused because no file descriptor was left."),
     Metric("log_lines_dropped", _C, "Log lines lost because nobody read them."),
     Metric("config_last_reload_successful", _G, "1 unless the last reload found settings that are wrong."),
@@ -192,6 +195,15 @@ class Metrics:
     def counter(self, *key: str) -> Counter:
         """The series of a counter: its name as in the table, then its label values."""
         return self._counters.get(key) or _bear(self._counters, key)
+
+    def totals(self, name: str, label: str) -> dict[str, float]:
+        """What a counter says, summed up by the values of one of its labels; under "" if it has none."""
+        summed: dict[str, float] = {}
+        (family,) = self._counters[name,].collect()
+        for sample in family.samples:
+            value = sample.labels.get(label, "")
+            summed[value] = summed.get(value, 0) + sample.value
+        return dict(sorted(summed.items()))
 
     def gauge(self, *key: str) -> Gauge:
         return self._gauges.get(key) or _bear(self._gauges, key)

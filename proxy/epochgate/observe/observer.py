@@ -36,6 +36,7 @@ class Observer:
         self.metrics = metrics
         self.log = log
         self.access = access
+        self.why = ""  # the leg failed of whose end the next fact tells, if that is one
         self.relayed = 0  # events relayed since the last scrape: counting each read would show
         metrics.before_refresh(self._count_relayed)
 
@@ -69,7 +70,8 @@ class Observer:
                 self._said(step.name)(step.name.replace("_", " "), session=session)
             case UpstreamFailed():
                 self.metrics.counter("upstream_errors", step.kind).inc()
-                self.log.info("upstream failed", session=session, kind=step.kind)
+                said = {"reason": self.why} if self.why else {}
+                self.log.info("upstream failed", session=session, kind=step.kind, **said)
             case _:
                 assert_never(step)
 
@@ -133,6 +135,12 @@ class Observer:
         """No file descriptor is left; accepting pauses."""
         self.metrics.counter("accept_pauses").inc()
         self.log.warning("accepting paused", reason="no file descriptor left")
+
+    def handshake_failed(self, kind: str, reason: str) -> None:
+        """A client did not get its TLS connection. Those that asked for none are no news."""
+        self.metrics.counter("tls_handshake_failures", kind).inc()
+        write = self.log.debug if kind == "not_begun" else self.log.info
+        write("TLS handshake failed", kind=kind, reason=reason)
 
     def _is_logged(self, status: int | None, verdicts: Sequence[str]) -> bool:
         match self.access:

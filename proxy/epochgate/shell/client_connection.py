@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, cast
 
@@ -14,7 +15,8 @@ from aiohttp.streams import StreamReader
 
 from epochgate.core.delivery import TEXT_HEADERS
 from epochgate.shell.exchange import Exchange
-from epochgate.shell.sockets import is_peer_reading, tune_transport
+from epochgate.shell.headers import UNIX_PEER
+from epochgate.shell.sockets import find_socket, is_peer_reading, tune_transport
 
 if TYPE_CHECKING:
     from epochgate.shell.downstream import Server
@@ -131,6 +133,9 @@ class Connection(web.RequestHandler):
         cast(asyncio.Transport, transport).set_write_buffer_limits(self._write_bytes, self._write_bytes // 2)
         name = transport.get_extra_info("peername")
         self.peer = name[0] if isinstance(name, tuple) else ""
+        sock = find_socket(transport)
+        if sock is not None and sock.family == socket.AF_UNIX:
+            self.peer = UNIX_PEER
         if transport.get_extra_info("ssl_object") is not None:
             self.scheme = b"https"
         self._server.opened(self)

@@ -19,6 +19,7 @@ from epochgate.core.policy import KIB
 from epochgate.shell.leg import Leg
 from epochgate.shell.parser import PARSE_ERRORS, BodyReader, framing_of, make_parser, read_body
 from epochgate.shell.sockets import find_socket, is_readable, tune_transport
+from epochgate.shell.tls import reason_of_connect
 
 # Bodies up to this are copied into one write with their head.
 _ONE_WRITE_BYTES = 64 * KIB
@@ -213,6 +214,7 @@ class LegConnection(asyncio.Protocol):
     def _lose(self, exc: Exception | None) -> None:
         leg, self.leg = self.leg, None
         if leg is not None:
+            leg.why = reason_of_connect(exc) if isinstance(exc, OSError) else ""
             leg.ended(LegEnd.BROKEN, self._why_lost(exc))
 
     def _why_lost(self, exc: Exception | None) -> str:

@@ -24,7 +24,7 @@ from epochgate.shell.client_connection import BadBody, Connection
 from epochgate.shell.exchange import Exchange
 from epochgate.shell.headers import Allowed, find_refusal
 from epochgate.shell.listener import Listener, bind
-from epochgate.shell.tls import Tls
+from epochgate.shell.tls import HANDSHAKE_S, Tls
 from epochgate.units import Place
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -41,7 +41,8 @@ class ServerLimits:
     body_bytes: int = 16 * MIB
     body_s: float = 30.0  # without a byte of the body
     linger_s: float = 2.0  # a refused body is read into the void, so that its client reads the refusal
-    keepalive_s: float = 75.0  # longer than clients keep an idle connection
+    handshake_s: float = HANDSHAKE_S
+    keepalive_s: float = 75.0  # longer than clients keep an idle connection; a head has as long to come
     write_bytes: int = 256 * KIB  # waiting to be written, per connection
 
 
@@ -68,7 +69,7 @@ class Server(web.Server):
         *,
         on_accept_paused: Callable[[], None] = lambda: None,
         on_refused: Callable[[int], None] = lambda status: None,
-        on_handshake_failed: Callable[[OSError], None] = lambda error: None,
+        on_handshake_failed: Callable[[str, str], None] = lambda kind, reason: None,
     ) -> None:
         self.limits = limits or ServerLimits()
         serve = cast("Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]", self._serve)
@@ -114,7 +115,14 @@ class Server(web.Server):
         """
         factory = partial(self._connect, allowed or Allowed())
         sockets = await bind(place)
-        listener = Listener(sockets, factory, self._on_accept_paused, tls, self._on_handshake_failed)
+        listener = Listener(
+            sockets,
+            factory,
+            self._on_accept_paused,
+            tls,
+            self._on_handshake_failed,
+            handshake_s=self.limits.handshake_s,
+        )
         self._listeners.append(listener)
         return listener.places
 

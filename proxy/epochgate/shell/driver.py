@@ -187,9 +187,11 @@ class Driver:
             browsers.told(leg.origin, headers)
 
     def leg_ended(self, leg: int, end: LegEnd, error: str) -> None:
-        self._legs.pop(leg, None)
+        ended = self._legs.pop(leg, None)
+        self._gateway.observer.why = "" if ended is None else ended.why
         is_closed = end is LegEnd.BROKEN and not error  # only that a close-delimited body ended
         self.feed(LegEnded(leg, LegEnd.CLOSED if is_closed else end))
+        self._gateway.observer.why = ""
 
     # --- the one exhaustive match ---------------------------------------------------------------
 

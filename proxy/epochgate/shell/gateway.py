@@ -166,7 +166,9 @@ class Gateway:
         if is_search and stranger is not None and relayed.upstream is not None and relayed.status != 404:
             self.upstreams.found(stranger, relayed.upstream)
         if relayed.error:
+            self.observer.why = relayed.why
             self.observer.saw("", UpstreamFailed(relayed.error))
+            self.observer.why = ""
 
     def _whom(
         self, exchange: Exchange, headers: Headers, traffic: TrafficClass, stranger: bytes | None

@@ -37,6 +37,8 @@ _ANSWER_DROPS = HOP_BY_HOP | _FRAMING | {_LOCATION}  # which is put back
 _REQUEST_DROPS = HOP_BY_HOP | _FRAMING | _REQUEST_ONLY
 _FORWARDED = frozenset((b"forwarded", b"x-forwarded-for", b"x-forwarded-proto", b"x-forwarded-host"))
 
+UNIX_PEER = "unix"  # a client on a Unix socket, which has no address
+
 FINGERPRINT_BYTES = 16
 CREDENTIAL_HEADERS = (b"x-api-key", b"api-key")
 LOOPBACK_NAMES = frozenset((b"localhost", b"127.0.0.1", b"[::1]"))
@@ -75,13 +77,18 @@ class Forwarding:
     """The `X-Forwarded-*` policy (W12): `trusted` peers keep theirs, everybody else gets the truth."""
 
     trusted: tuple[Network, ...] = ()
+    trusts_unix: bool = False
 
     @classmethod
     def from_texts(cls, proxies: Iterable[str]) -> Forwarding:
-        """`proxies` are addresses or networks; a bad one raises ValueError."""
-        return cls(tuple(ipaddress.ip_network(text, strict=False) for text in proxies))
+        """`proxies` are addresses, networks, or `unix`; a bad one raises ValueError."""
+        texts = set(proxies)
+        networks = tuple(ipaddress.ip_network(text, strict=False) for text in texts - {UNIX_PEER})
+        return cls(networks, UNIX_PEER in texts)
 
     def is_trusted(self, peer: str) -> bool:
+        if peer == UNIX_PEER:
+            return self.trusts_unix
         if not self.trusted or not peer:
             return False
         address = ipaddress.ip_address(peer.partition("%")[0])
@@ -91,21 +98,23 @@ class Forwarding:
     def apply(self, headers: Headers, peer: str, host: bytes, proto: bytes = b"http") -> Headers:
         """`headers` with the forwarding headers that the upstream may believe.
 
-        `peer` is the client's address, `host` the `Host` it sent.
+        `peer` is the client's address, or `UNIX_PEER`; `host` the `Host` it sent.
         """
+        address = b"" if peer == UNIX_PEER else peer.encode()
         if self.is_trusted(peer):
-            return _append_hop(headers, peer.encode(), host, proto)
+            return _append_hop(headers, address, host, proto)
         if not _FORWARDED.isdisjoint(fields(headers)):
             headers = without(headers, _FORWARDED)
-        return headers + _truth(peer.encode(), host, proto)
+        return headers + _truth(address, host, proto)
 
     def client(self, headers: Headers, peer: str) -> bytes:
         """The first address in front of the trusted proxies, as the nearest of them says."""
         hops = [value for name, value in headers if name.lower() == b"x-forwarded-for"]
         way = [hop.strip() for hop in b",".join(hops).split(b",") if hop.strip()]
-        found = peer.encode()
-        while way and self._trusts(found):
+        found, is_believed = peer.encode(), self.is_trusted(peer)
+        while way and is_believed:
             found = way.pop()
+            is_believed = found != UNIX_PEER.encode() and self._trusts(found)
         return found
 
     def _trusts(self, peer: bytes) -> bool:
@@ -128,11 +137,14 @@ def _append_hop(headers: Headers, peer: bytes, host: bytes, proto: bytes) -> Hea
     kept = [pair for pair in headers if pair[0].lower() not in (b"x-forwarded-for", b"forwarded")]
     named = {pair[0].lower() for pair in kept}
     hops = [value for name, value in headers if name.lower() == b"x-forwarded-for"]
-    kept.append((b"X-Forwarded-For", b", ".join([*hops, peer])))
+    if peer:
+        hops.append(peer)
+    if hops:
+        kept.append((b"X-Forwarded-For", b", ".join(hops)))
     forwarded = [value for name, value in headers if name.lower() == b"forwarded"]
     if forwarded:
         node = b'"[%b]"' % peer if b":" in peer else peer
-        kept.append((b"Forwarded", b", ".join([*forwarded, b"for=" + node])))
+        kept.append((b"Forwarded", b", ".join([*forwarded, b"for=" + (node or b"unknown")])))
     if b"x-forwarded-proto" not in named:
         kept.append((b"X-Forwarded-Proto", proto))
     if b"x-forwarded-host" not in named and host:

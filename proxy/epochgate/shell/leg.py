@@ -72,6 +72,7 @@ class Leg:
         "origin",
         "state",
         "upstream",
+        "why",
     )
 
     def __init__(
@@ -86,6 +87,7 @@ class Leg:
         self.number = number
         self.origin: bytes | None = None  # of the page that asked, if its owner wants to know
         self.state = LegState.CONNECTING
+        self.why = ""  # it failed, in the words of the system or of OpenSSL, where they said any
         self.framing: Framing | None = None
         self.decoding: Decoding | None = None
         self.is_paused = False

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from epochgate.shell.spawn import Tasks
-from epochgate.shell.tls import HANDSHAKE_S, SHUTDOWN_S, Tls
+from epochgate.shell.tls import HANDSHAKE_S, SHUTDOWN_S, Tls, kind_of_handshake, reason_of_handshake
 from epochgate.units import Address, Place, UnixPath
 
 BACKLOG = 1024
@@ -33,13 +33,16 @@ class Listener:
         factory: Callable[[], asyncio.BaseProtocol],
         on_paused: Callable[[], None],
         tls: Tls | None = None,
-        on_handshake_failed: Callable[[OSError], None] = lambda error: None,
+        on_handshake_failed: Callable[[str, str], None] = lambda kind, reason: None,
+        *,
+        handshake_s: float = HANDSHAKE_S,
     ) -> None:
         self._sockets = sockets
         self._factory = factory
         self._on_paused = on_paused
         self._tls = tls
         self._on_handshake_failed = on_handshake_failed
+        self._handshake_s = handshake_s
         self._loop = asyncio.get_running_loop()
         self._tasks = Tasks()
         self._retry: asyncio.TimerHandle | None = None
@@ -93,16 +96,40 @@ class Listener:
         if self._tls is None:
             await self._loop.connect_accepted_socket(self._factory, connection)
             return
+        has_begun = False
         try:
+            await self._wait_begun(connection)
+            has_begun = True
             await self._loop.connect_accepted_socket(
                 self._factory,
                 connection,
                 ssl=self._tls.context,
-                ssl_handshake_timeout=HANDSHAKE_S,
+                ssl_handshake_timeout=self._handshake_s,
                 ssl_shutdown_timeout=SHUTDOWN_S,
             )
         except OSError as error:
-            self._on_handshake_failed(error)
+            kind = kind_of_handshake(error, has_begun=has_begun)
+            self._on_handshake_failed(kind.value, reason_of_handshake(error))
+        finally:
+            if not has_begun:
+                connection.close()  # else it is the loop's
+
+    async def _wait_begun(self, connection: socket.socket) -> None:
+        """Wait for the first byte. Raises OSError if there is none: so balancers probe a port."""
+        readable: asyncio.Future[None] = self._loop.create_future()
+        self._loop.add_reader(connection, _set_done, readable)
+        try:
+            async with asyncio.timeout(self._handshake_s):
+                await readable
+        finally:
+            self._loop.remove_reader(connection)
+        if not connection.recv(1, socket.MSG_PEEK):
+            raise ConnectionResetError
+
+
+def _set_done(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 async def bind(place: Place) -> list[socket.socket]:

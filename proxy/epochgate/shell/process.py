@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import gc
 import logging
 import os
@@ -29,24 +28,24 @@ from epochgate.observe.metrics import Metrics
 from epochgate.observe.observer import Observer
 from epochgate.settings import LogFormat, Settings, UpstreamAddresses
 from epochgate.shell.admin import AdminListener, administration, probes
-from epochgate.shell.connection import UpstreamLimits
-from epochgate.shell.downstream import Server, ServerLimits
+from epochgate.shell.downstream import Server
 from epochgate.shell.gateway import Gateway
-from epochgate.shell.headers import Allowed
 from epochgate.shell.origin import Origin
-from epochgate.shell.readiness import Readiness
-from epochgate.shell.reloading import Reloading
-from epochgate.shell.sockets import reason_of
-from epochgate.shell.spawn import Tasks
-from epochgate.shell.tls import (
-    BadTls,
-    Tls,
-    TlsFiles,
-    client_context,
-    reason_of_handshake,
-    server_context,
+from epochgate.shell.page import counters, page, servers
+from epochgate.shell.parts import (
+    allowed,
+    cannot_listen,
+    listener_tls,
+    server_limits,
+    tunnels,
+    upstream_limits,
+    upstream_tls,
+    warn_of_endpoints,
 )
-from epochgate.shell.tunnel import Tunnel, tunnel_for
+from epochgate.shell.readiness import Readiness, Ready
+from epochgate.shell.reloading import Reloading
+from epochgate.shell.spawn import Tasks
+from epochgate.shell.tls import Tls
 from epochgate.shell.upstream import Upstream
 from epochgate.shell.upstreams import Upstreams
 from epochgate.units import Place, written
@@ -56,10 +55,6 @@ EXIT_CLEAN = 0
 EXIT_FORCED = 1
 # After the deadline of `drain` the errors that it makes still have to be written.
 _LAST_WORDS_S = 1.0
-
-
-class CannotStart(Exception):
-    """One line: what stands in the way and what would help."""
 
 
 def run(settings: Settings, reload: Callable[[], Settings]) -> int:
@@ -121,10 +116,11 @@ class Process:
         self._drained = asyncio.Event()
         self._over = asyncio.Event()
         self._is_forced = False
-        self._tls = _listener_tls(settings, observer)
-        self._upstream_tls = _upstream_tls(settings, observer)
+        self._began_at = self._loop.time()
+        self._tls = listener_tls(settings, observer)
+        self._upstream_tls = upstream_tls(settings, observer)
         origins = [Origin.from_url(url) for url in settings.upstream]
-        self._tunnels = _tunnels(settings, origins)
+        self._tunnels = tunnels(settings, origins)
         self._upstreams = Upstreams(
             origins,
             self._make_upstream,
@@ -136,19 +132,24 @@ class Process:
         self._gateway = Gateway(settings, self._upstreams, observer, self._loop)
         self._server = Server(
             self._gateway.handle,
-            _server_limits(settings),
+            server_limits(settings),
             on_accept_paused=observer.accept_paused,
             on_refused=observer.request_refused,
-            on_handshake_failed=lambda error: self._log.info(
-                "TLS handshake failed", reason=reason_of_handshake(error)
-            ),
+            on_handshake_failed=observer.handshake_failed,
         )
         self._readiness = Readiness(self._upstreams, settings.ready_grace, observer.log)
         probed = probes(observer.metrics, self._readiness)
-        administered = [*probed, *administration(self._gateway.sessions.overview, self._drain_on_demand)]
+        administered = [
+            *probed,
+            *administration(self._gateway.sessions.overview, self._drain_on_demand),
+            *page(self._overview),
+        ]
         self._beside = {
-            "health": AdminListener(settings.health, probed),
-            "admin": AdminListener(settings.admin, administered, settings.secret("admin_token")),
+            name: AdminListener(getattr(settings, name), routes, token, settings.connection_idle)
+            for name, routes, token in (
+                ("health", probed, ""),
+                ("admin", administered, settings.secret("admin_token")),
+            )
         }
 
     async def start(self) -> None:
@@ -162,13 +163,13 @@ class Process:
             try:
                 told[name] = written(await listener.start())
             except OSError as error:
-                raise CannotStart(_cannot_listen(name, getattr(self._settings, name), error)) from None
+                raise cannot_listen(name, getattr(self._settings, name), error) from None
         served: list[Place] = []
         for place in self._settings.listen:
             try:
-                served += await self._server.listen(place, _allowed(self._settings, place), self._tls)
+                served += await self._server.listen(place, allowed(self._settings, place), self._tls)
             except OSError as error:
-                raise CannotStart(_cannot_listen("listen", (place,), error)) from None
+                raise cannot_listen("listen", (place,), error) from None
         self._tasks.spawn(self._upstreams.watch(), "names")
         self._tasks.spawn(self._readiness.watch(), "readiness")
         self._tasks.spawn(self._reloading.watch(), "settings")
@@ -181,6 +182,7 @@ class Process:
             upstream=", ".join(self._settings.upstream),
             version=epochgate.__version__,
         )
+        warn_of_endpoints(self._settings, self._log)
 
     async def run(self) -> int:
         """Serve until told to go, and go; returns the exit code."""
@@ -199,6 +201,22 @@ class Process:
     def _certified(self) -> list[Tls]:
         return [tls for tls in (self._tls, self._upstream_tls) if tls is not None]
 
+    def _overview(self) -> dict[str, object]:
+        """What the page for people shows of the process, besides the sessions."""
+        ready = self._readiness.now()
+        populations = self._gateway.sessions.populations()
+        return {
+            "version": epochgate.__version__,
+            "uptime_seconds": round(self._loop.time() - self._began_at),
+            "ready": ready.value,
+            "is_ready": ready is Ready.YES,
+            "is_draining": self._asked.is_set(),
+            "drain_seconds": self._settings.drain,
+            "servers": servers(self._upstreams),
+            "sessions": {key[1]: count for key, count in populations.items() if key[0] == "sessions"},
+            "counters": counters(self._observer.metrics),
+        }
+
     async def _drain_on_demand(self) -> None:
         """Return when the drain is over that this, or something before it, began."""
         self._asked.set()
@@ -210,13 +228,15 @@ class Process:
         self._log.info("draining", seconds=self._settings.drain, sessions=len(self._gateway.sessions))
         self._readiness.begin_drain()
         self._server.begin_drain()
+        self._gateway.sessions.begin_drain(until, is_listening=True)
         if self._settings.health or self._server.connections:
             await self._wait_over(self._settings.drain_delay)
         self._server.close_listener()
-        self._gateway.sessions.begin_drain(until)
+        self._gateway.sessions.begin_drain(until, is_listening=False)
         self._server.close_idle()
         self._tasks.spawn(self._tell_drained(), "drained")
         await self._wait_over(max(0.0, until - self._loop.time()) + _LAST_WORDS_S)
+        self._gateway.sessions.let_go()
         self._log.info("drained", sessions=len(self._gateway.sessions))
         self._drained.set()
 
@@ -231,7 +251,7 @@ class Process:
 
     def _make_upstream(self, origin: Origin, addresses: Sequence[AddrInfoType]) -> Upstream:
         tls = self._upstream_tls if origin.scheme == "https" else None
-        limits = _upstream_limits(self._settings)
+        limits = upstream_limits(self._settings)
         name = self._settings.upstream_server_name
         tunnel = self._tunnels[origin]
         return Upstream(origin, limits, self._loop, tls, name, addresses, tunnel)
@@ -265,81 +285,3 @@ class Process:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._over.wait()
-
-
-def _cannot_listen(name: str, places: Sequence[Place], error: OSError) -> str:
-    hint = _LISTEN_HINTS.get(error.errno or 0, "give another address")
-    return f"--{name} {written(places)}: {reason_of(error)}; {hint}"
-
-
-_LISTEN_HINTS = {
-    errno.EADDRINUSE: "give another address, or stop what uses this one",
-    errno.EADDRNOTAVAIL: "give an address of this machine, or 0.0.0.0 for all of them",
-    errno.ENOENT: "give a path in a folder that is there",
-    errno.EACCES: "give a port from 1024 on, or a path in a folder that may be written",
-}
-
-
-def _upstream_limits(settings: Settings) -> UpstreamLimits:
-    return UpstreamLimits(
-        connect_s=settings.connect, header_bytes=settings.max_header, max_headers=settings.max_headers
-    )
-
-
-def _listener_tls(settings: Settings, observer: Observer) -> Tls | None:
-    tell = observer.watch_certificates("client")
-    if settings.tls_certificate is None:
-        return None
-    passphrase = settings.secret("tls_key_passphrase")
-    files = TlsFiles(settings.tls_certificate, settings.tls_key, passphrase, settings.tls_client_ca)
-    try:
-        return Tls(server_context, files, observer.log, tell)
-    except BadTls as error:
-        named = "tls_certificate" if settings.tls_client_ca is None else "tls_certificate or tls_client_ca"
-        raise CannotStart(f"{named}: {error}") from None
-
-
-def _upstream_tls(settings: Settings, observer: Observer) -> Tls | None:
-    tell = observer.watch_certificates("upstream")
-    if not settings.has_https:
-        return None
-    passphrase = settings.secret("upstream_key_passphrase")
-    own = settings.upstream_certificate
-    files = TlsFiles(own, settings.upstream_key, passphrase, settings.upstream_ca)
-    try:
-        return Tls(client_context, files, observer.log, tell)
-    except BadTls as error:
-        named = "upstream_ca" if own is None else "upstream_certificate or upstream_ca"
-        raise CannotStart(f"{named}: {error}") from None
-
-
-def _tunnels(settings: Settings, origins: Sequence[Origin]) -> dict[Origin, Tunnel | None]:
-    try:
-        return {origin: tunnel_for(origin, settings.upstream_proxy) for origin in origins}
-    except ValueError as error:
-        raise CannotStart(f"upstream_proxy: {error}") from None
-
-
-def _server_limits(settings: Settings) -> ServerLimits:
-    return ServerLimits(
-        header_bytes=settings.max_header,
-        max_headers=settings.max_headers,
-        body_bytes=settings.max_body,
-        body_s=settings.body_timeout,
-        keepalive_s=settings.connection_idle,
-        write_bytes=settings.write_buffer,
-    )
-
-
-def _allowed(settings: Settings, place: Place) -> Allowed:
-    """The allow-lists of Host and Origin at a listener; without a setting, those of its address (W12)."""
-    default = Allowed.for_listener(place)
-    return Allowed(
-        _listed(settings.allowed_hosts, default.hosts), _listed(settings.allowed_origins, default.origins)
-    )
-
-
-def _listed(given: tuple[str, ...], default: frozenset[bytes] | None) -> frozenset[bytes] | None:
-    if not given:
-        return default
-    return None if "*" in given else frozenset(word.lower().encode() for word in given)

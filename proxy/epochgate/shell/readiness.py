@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from epochgate.core.enums import Enum
 from epochgate.observe.logs import Logger
 from epochgate.shell.sockets import CONNECT_ERRORS
-from epochgate.shell.tls import reason_of_handshake
+from epochgate.shell.tls import reason_of_connect
 from epochgate.shell.upstream import Upstream
 
 # A server that is there is asked this often, at least six times in `ready_grace`.
@@ -89,10 +89,6 @@ async def _trouble_of(upstream: Upstream) -> str | None:
     """Why the server was not reached, or None."""
     try:
         await upstream.probe()
-    except TimeoutError:
-        return "no answer in time"
-    except OSError as error:
-        return reason_of_handshake(error)
     except CONNECT_ERRORS as error:
-        return str(error)
+        return reason_of_connect(error)
     return None

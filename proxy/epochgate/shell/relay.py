@@ -27,6 +27,7 @@ class Relayed:
 
     status: int | None
     error: str
+    why: str = field(default="", compare=False)  # in words, where there are any
     upstream: Upstream | None = field(default=None, compare=False)  # who was asked last
 
 
@@ -60,7 +61,7 @@ async def relay(
         await exchange.wait_done()
     finally:
         pump.stop()
-    return Relayed(pump.status, pump.error, pump.asked)
+    return Relayed(pump.status, pump.error, pump.why, pump.asked)
 
 
 class _Pump:
@@ -69,6 +70,7 @@ class _Pump:
     def __init__(self, exchange: Exchange, request: SendUpstream, host: bytes | None) -> None:
         self.status: int | None = None
         self.error = ""
+        self.why = ""
         self._exchange = exchange
         self._request = request
         self._host = host
@@ -135,6 +137,7 @@ class _Pump:
             self.ask(*self._rounds)
             return
         self.error = error
+        self.why = "" if self._leg is None else self._leg.why
         if end is LegEnd.CLEAN or (self.status is not None and not error):
             self._exchange.end()
         else:

@@ -57,7 +57,8 @@ class Reloading:
         taken = {name: getattr(loaded, name) for name in changed & RELOADED}
         self._settings = self._settings.model_copy(update=taken)
         self._apply(self._settings)
-        self._log.info("settings reloaded", changed=sorted(taken), needs_restart=sorted(changed - RELOADED))
+        at_start_only = changed - RELOADED - self._settings.followed
+        self._log.info("settings reloaded", changed=sorted(taken), needs_restart=sorted(at_start_only))
         self._tell(is_good=True)
 
     def _tell(self, *, is_good: bool) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from epochgate.core.events import DrainBegun, Evicted
 from epochgate.core.opening import Opening
 from epochgate.core.policy import Policy
+from epochgate.observe.metrics import Population
 from epochgate.shell.driver import Driver
 
 Key = tuple[bytes, bytes]
@@ -27,7 +28,7 @@ class Sessions:
         self._opening: set[Driver] = set()
         self._reopening: set[Driver] = set()  # sent an `initialize` again, which may open another
         self._leaving: set[Driver] = set()  # evicted, until the server has heard of it
-        self._drain_until: float | None = None
+        self._drain: DrainBegun | None = None
 
     def __len__(self) -> int:
         return len(self._known)
@@ -42,18 +43,21 @@ class Sessions:
         """Its client asks something of it."""
         self._known.move_to_end(key)
 
-    def populations(self) -> Counter[tuple[str, ...]]:
+    def populations(self) -> Population:
         """How many sessions and streams are in which state, as `Metrics.watch_populations` wants it."""
-        counted: Counter[tuple[str, ...]] = Counter()
-        for driver in (*self._known.values(), *self._opening):
-            counted["sessions", driver.core.state.value] += 1
-            for stream in driver.core.streams.values():
-                counted["streams", stream.kind.value, stream.up.value] += 1
+        cores = [driver.core for driver in (*self._known.values(), *self._opening)]
+        # By members first, which are hashed by identity: looking up the values of thousands takes long.
+        sessions = Counter([core.state for core in cores])
+        streams = Counter([(one.kind, one.up) for core in cores for one in core.streams.values()])
+        counted: dict[tuple[str, ...], int] = {}
+        counted |= {("sessions", state.value): count for state, count in sessions.items()}
+        counted |= {("streams", kind.value, up.value): count for (kind, up), count in streams.items()}
         return counted
 
-    def overview(self) -> list[dict[str, object]]:
-        """Every session as `/sessions` shows it, the one used last first; ids are hashed as in the logs."""
-        return [_shown(driver) for driver in reversed(self._known.values())]
+    def overview(self) -> Iterator[dict[str, object]]:
+        """Every session of this moment as `/sessions` shows it, the one used last first; ids are hashed as in
+        the logs. Each is looked at when its turn comes."""
+        return map(_shown, tuple(reversed(self._known.values())))
 
     def has_room(self) -> bool:
         """Whether each session that may be opened by what is under way, and one more, will find a place."""
@@ -75,8 +79,8 @@ class Sessions:
         self._make_room()
         driver.key = (place(driver.host, driver.core.target), visible_id)
         self._known[driver.key] = driver
-        if self._drain_until is not None:
-            driver.feed(DrainBegun(self._drain_until))
+        if self._drain is not None:
+            driver.feed(self._drain)
 
     def forget(self, driver: Driver) -> None:
         self._opening.discard(driver)
@@ -85,11 +89,19 @@ class Sessions:
         if driver.key is not None and self._known.get(driver.key) is driver:
             del self._known[driver.key]
 
-    def begin_drain(self, until: float) -> None:
-        """Owed answers have until `until` (loop time); idle streams end now (W10)."""
-        self._drain_until = until
-        for driver in tuple(self._known.values()):
-            driver.feed(DrainBegun(until))
+    def begin_drain(self, until: float, *, is_listening: bool) -> None:
+        """No heal is begun, owed answers have until `until` (loop time); idle streams end when nothing
+        listens any more (W10)."""
+        self._drain = DrainBegun(until, is_listening)
+        for driver in self._all():
+            driver.feed(self._drain)
+
+    def let_go(self) -> None:
+        """After a drain: close what is held of the server for clients that cannot come back, since a server
+        that waits for its connections could not go away."""
+        for driver in self._all():
+            if not driver.exchanges:
+                driver.close()
 
     def reconfigure(self, policy: Policy) -> None:
         for driver in self._all():

@@ -9,7 +9,9 @@ import asyncio
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
+from epochgate.core.enums import Enum
 from epochgate.observe.logs import Logger
 from epochgate.shell.following import LOOK_INTERVAL_S, Followed
 from epochgate.shell.sockets import reason_of
@@ -27,13 +29,14 @@ class BadTls(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """PEM files, each with the setting that names it in front: our certificate with its chain, its key, and
-    the authorities that are believed."""
+    """PEM files: our certificate with its chain, its key, and the authorities that are believed. The key's
+    passphrase is given, or stands in a file as well, which may change with the key."""
 
     certificate: str | None = None
     key: str | None = None
     passphrase: str = ""
     authorities: str | None = None
+    passphrase_file: str | None = None
 
 
 class Tls:
@@ -50,7 +53,8 @@ class Tls:
         """`tell` is told of each reload whether the files were good. Raises `BadTls`."""
         self._make, self._files, self._log, self._tell = make, files, log, tell
         self._one_at_a_time = asyncio.Lock()  # or what was read first could be shown last
-        self._followed = Followed((files.certificate, files.key, files.authorities), interval_s)
+        followed = (files.certificate, files.key, files.authorities, files.passphrase_file)
+        self._followed = Followed(followed, interval_s)
         self.context = make(files)
 
     async def watch(self) -> None:
@@ -98,11 +102,12 @@ def client_context(files: TlsFiles) -> ssl.SSLContext:
 def _show(context: ssl.SSLContext, files: TlsFiles) -> None:
     assert files.certificate is not None
     is_encrypted = False
+    given = _passphrase(files)
 
     def passphrase() -> str:
         nonlocal is_encrypted
         is_encrypted = True
-        return files.passphrase
+        return given
 
     named = files.certificate if files.key is None else f"{files.certificate}, {files.key}"
     try:
@@ -111,6 +116,16 @@ def _show(context: ssl.SSLContext, files: TlsFiles) -> None:
     except (OSError, ValueError) as error:
         why = _why(error, "not a certificate and its key in PEM form")
         raise BadTls(f"{named}: {'the passphrase is not that of the key' if is_encrypted else why}") from None
+
+
+def _passphrase(files: TlsFiles) -> str:
+    if files.passphrase_file is None:
+        return files.passphrase
+    try:
+        return Path(files.passphrase_file).read_text().strip()
+    except (OSError, ValueError) as error:
+        reason = reason_of(error) if isinstance(error, OSError) else "not text"
+        raise BadTls(f"{files.passphrase_file}: {reason}") from None
 
 
 def _believe(context: ssl.SSLContext, authorities: str) -> None:
@@ -128,8 +143,25 @@ def _why(error: OSError | ValueError, otherwise: str) -> str:
     return reason_of(error) if isinstance(error, OSError) else str(error)
 
 
+class HandshakeFailure(Enum):
+    """Values of a label."""
+
+    NOT_BEGUN = "not_begun"  # the peer closed without a byte
+    TIMEOUT = "timeout"
+    FAILED = "failed"
+
+
+def kind_of_handshake(error: OSError, *, has_begun: bool) -> HandshakeFailure:
+    """`has_begun`: whether a byte of it came."""
+    if isinstance(error, TimeoutError | ConnectionAbortedError):  # the loop's own limit raises the other one
+        return HandshakeFailure.TIMEOUT
+    return HandshakeFailure.FAILED if has_begun else HandshakeFailure.NOT_BEGUN
+
+
 def reason_of_handshake(error: OSError) -> str:
     """Why a handshake failed, in OpenSSL's words without their numbers."""
+    if isinstance(error, TimeoutError | ConnectionAbortedError):
+        return "not over in time"
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"certificate not accepted: {error.verify_message}"
     if isinstance(error, ssl.SSLError) and error.reason == "WRONG_VERSION_NUMBER":
@@ -137,6 +169,13 @@ def reason_of_handshake(error: OSError) -> str:
     if isinstance(error, ssl.SSLError):
         return _words(error)
     return reason_of(error)
+
+
+def reason_of_connect(error: Exception) -> str:
+    """Why a connection to the server failed; `error` is one of `CONNECT_ERRORS`."""
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return reason_of_handshake(error) if isinstance(error, OSError) else str(error)
 
 
 def _words(error: ssl.SSLError) -> str:

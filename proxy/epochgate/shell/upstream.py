@@ -23,7 +23,7 @@ from epochgate.shell.locations import Home
 from epochgate.shell.origin import Origin, look_up
 from epochgate.shell.sockets import CONNECT_ERRORS
 from epochgate.shell.spawn import Tasks
-from epochgate.shell.tls import SHUTDOWN_S, Tls
+from epochgate.shell.tls import SHUTDOWN_S, Tls, reason_of_connect
 from epochgate.shell.tunnel import Tunnel
 
 _P = TypeVar("_P", bound=asyncio.BaseProtocol)
@@ -170,15 +170,15 @@ class Upstream:
         for upstream in (self, *others):
             try:
                 connection = await upstream.connect()
-            except CONNECT_ERRORS:
-                error = "connect"
+            except CONNECT_ERRORS as failure:
+                error, leg.why = "connect", reason_of_connect(failure)
                 continue
             if connection.is_usable():
                 leg.upstream, leg.home = upstream, upstream.home(host)
                 upstream._carry(connection, leg, request, host)
                 return
             connection.abandon()
-            error = "reset"
+            error, leg.why = "reset", ""
         leg.ended(LegEnd.GONE if self.has_left else LegEnd.NOT_SENT, error)
 
     async def connect(self) -> LegConnection:

@@ -169,7 +169,8 @@ async def test_the_admin_listener_leads_to_no_server(target: str) -> None:
             async with Client(proxy.admin) as client:
                 try:
                     answer = await client.send(method, target, [], b"{}" if method == "POST" else None)
-                    assert answer.status >= 400
+                    is_page = (method, target) == ("GET", "/")  # for people, and made here
+                    assert answer.status >= 400 or is_page
                 except Truncated:
                     pass
         assert server.requests == []

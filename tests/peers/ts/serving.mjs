@@ -1,6 +1,7 @@
 // What every steered server in TypeScript's SDKs shares: its tools, its sessions over HTTP, and the test's orders.
 //
-// Lines and orders are those of ../python/server.py with --asking; flags are `--released` and `--destructive`.
+// Lines and orders are those of ../python/server.py with --asking; flags are `--released`, `--destructive`, and
+// `--graceful`: SIGTERM lets what is open end.
 
 import { randomUUID } from "node:crypto";
 import { createServer } from "node:http";
@@ -143,6 +144,7 @@ export async function serve(openSession) {
   http.listen(Number(flags[flags.indexOf("--port") + 1]), "127.0.0.1", () =>
     tell("ready", { port: http.address().port }),
   );
+  if (flags.includes("--graceful")) process.on("SIGTERM", () => http.close(() => process.exit(0)));
   for await (const line of createInterface({ input: process.stdin })) {
     const order = JSON.parse(line);
     if (order.do === "release") gate(order.label ?? "").open();
