@@ -28,7 +28,7 @@ class Additions:
         """The sidecar, the time that a drain needs, and a server that stays for it."""
         pod, server = target.pod, target.server.node
         indents = self._indents(pod)
-        container = self.sidecar.container(target.port)
+        container = self.sidecar.container(target.port, pod.port_names)
         added = []
         if (present := pod.present) is None:
             self._add_container(pod, container, indents)

@@ -168,8 +168,8 @@ def _of_the_service(way: Way, targets: Sequence[Target], objects: Sequence[Objec
     if _is_headless(way.service) and whole(way.port.port.node) != TRAFFIC_PORT:
         yield warning(
             way.port.line,
-            f"headless: who connects to a pod by its name chooses the port, and by the server's own passes "
-            f"epochgate by: let clients connect to {TRAFFIC_PORT}",
+            f"headless: clients choose the port of a pod themselves, and those that connect to the server's "
+            f"pass epochgate by: let them connect to {TRAFFIC_PORT}",
         )
     protocol = find(way.port.node, "appProtocol")
     if isinstance(protocol, Scalar) and protocol.value.lower() in _NOT_SPOKEN:
@@ -228,5 +228,5 @@ def _lets_in(port: Node, number: int, pod: Pod) -> bool:
     first = whole(port, "port")
     if first is None:
         name = text(port, "port")
-        return not name or pod.number_of(name) == number
+        return not name or pod.port_names.get(name) == number
     return first <= number <= (whole(port, "endPort") or first)

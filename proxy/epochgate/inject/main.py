@@ -19,16 +19,16 @@ from epochgate.inject.nodes import Refused
 from epochgate.inject.plan import inject
 from epochgate.inject.sidecar import ANNOTATION, IMAGE, sidecar
 from epochgate.inject.targets import Request
-from epochgate.settings import SECRETS
+from epochgate.loading import nearest
+from epochgate.settings import SECRETS, Settings
 
 EXIT_OK = 0
 EXIT_REFUSED = 1
 
 _STDIO = "-"
 _MOST_PORT = 65535
-# What inject decides itself, and a file that nothing would mount.
-_NOT_GIVEN = {f"EPOCHGATE_{name}" for name in ("UPSTREAM", "LISTEN", "HEALTH", "ADMIN", "CONFIG")}
-_SECRET = {f"EPOCHGATE_{name.upper()}" for name in SECRETS}
+_PREFIX = "EPOCHGATE_"
+_DECIDED = ("upstream", "listen", "health", "admin")
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]*", re.ASCII)
 _MARKER = re.compile(r"\ufeff?---\s")
 
@@ -126,12 +126,20 @@ def _port(word: str) -> int:
 
 def _variable(word: str) -> tuple[str, str]:
     name, equals, value = word.partition("=")
-    if not equals or not name.startswith("EPOCHGATE_"):
+    setting = name.removeprefix(_PREFIX).lower()
+    if not equals or not name.startswith(_PREFIX):
         raise UsageError(f"--env {name}: not NAME=VALUE; give for example EPOCHGATE_REISSUE=hinted")
-    if name in _SECRET:
-        raise UsageError(f"--env {name}: a secret does not belong into a manifest; mount a file")
-    if name in _NOT_GIVEN:
-        raise UsageError(f"--env {name}: inject sets it itself or has no file for it; leave it out")
+    if setting not in Settings.model_fields:
+        meant = nearest(setting, Settings.model_fields)
+        hint = f"did you mean {_PREFIX}{meant.upper()}?" if meant else "`epochgate run --help` lists them"
+        raise UsageError(f"--env {name}: no such setting; {hint}")
+    if setting in _DECIDED:
+        raise UsageError(f"--env {name}: is what inject decides; leave it out")
+    if setting in SECRETS:
+        raise UsageError(f"--env {name}: a secret does not belong into a manifest; mount it as a file")
+    if Settings.model_fields[setting].annotation == (str | None):
+        # Every setting that is a plain text is the path of a file.
+        raise UsageError(f"--env {name}: names a file, and inject mounts none; leave it out")
     if not value.isprintable():
         raise UsageError(f"--env {name}: holds what cannot be printed; give one line of text")
     return name, value

@@ -196,15 +196,16 @@ class Pod:
     def is_on_the_nodes_network(self) -> bool:
         return is_true(self.spec, "hostNetwork")
 
-    def number_of(self, port_name: str) -> int | None:
-        """The number of a port by the name that a container gives it."""
-        named = {
+    @property
+    def port_names(self) -> dict[str, int | None]:
+        """Port names of all containers but ours, each with its number."""
+        return {
             port.name: port.number
             for one in [*self.init_containers, *self.containers]
             if one.name != NAME
             for port in one.ports
+            if port.name
         }
-        return named.get(port_name)
 
 
 def pod_of(one: Object) -> Pod | None:
@@ -246,5 +247,5 @@ def service_ports(service: Object, pod: Pod) -> Iterator[ServicePort]:
             yield ServicePort(node, whole(node, "port"), target, port)
             continue
         value = target.node.value if isinstance(target.node, Scalar) else ""
-        number = int(value) if value.isdecimal() else pod.number_of(value)
+        number = int(value) if value.isdecimal() else pod.port_names.get(value)
         yield ServicePort(node, number, target, port)

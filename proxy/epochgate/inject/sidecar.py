@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from epochgate import __version__
 from epochgate.limits import Limits
@@ -29,20 +29,23 @@ class Sidecar:
     """What is added everywhere in one run.
 
     `variables` are those of the container besides the addresses; from them follow `drain_s`, for which the
-    server has to stay while the proxy drains, and the memory that the proxy may use.
+    server has to stay while the proxy drains, and the memory.
     """
 
     image: str
     variables: Mapping[str, str]
     drain_s: int
-    memory_mib: int
+    memory: Memory
 
-    def container(self, port: int) -> dict[str, Any]:
-        """The native sidecar in front of a server that listens on `port` of the same pod."""
+    def container(self, port: int, taken: Collection[str] = ()) -> dict[str, Any]:
+        """The native sidecar in front of a server that listens on `port` of the same pod.
+
+        `taken` are the names that ports of the pod have already: the sidecar's stay without them.
+        """
         variables = {
             "EPOCHGATE_UPSTREAM": f"http://127.0.0.1:{port}",
-            "EPOCHGATE_LISTEN": f":{TRAFFIC_PORT}",
-            "EPOCHGATE_HEALTH": f":{HEALTH_PORT}",
+            "EPOCHGATE_LISTEN": f"0.0.0.0:{TRAFFIC_PORT}",
+            "EPOCHGATE_HEALTH": f"0.0.0.0:{HEALTH_PORT}",
             **self.variables,
         }
         return {
@@ -51,16 +54,16 @@ class Sidecar:
             "restartPolicy": "Always",
             "env": [{"name": name, "value": value} for name, value in variables.items()],
             "ports": [
-                {"name": NAME, "containerPort": TRAFFIC_PORT},
-                {"name": f"{NAME}-probe", "containerPort": HEALTH_PORT},
+                {**({} if name in taken else {"name": name}), "containerPort": number}
+                for name, number in (("mcp", TRAFFIC_PORT), ("health", HEALTH_PORT))
             ],
-            "startupProbe": {**_probe("/startupz"), "periodSeconds": 1, "failureThreshold": 60},
-            "livenessProbe": _probe("/livez"),
-            "readinessProbe": {**_probe("/readyz"), "periodSeconds": 5},
+            "startupProbe": _probe("/startupz", period_s=1, timeout_s=3, failures=60),
+            "livenessProbe": _probe("/livez", period_s=10, timeout_s=5, failures=3),
+            "readinessProbe": _probe("/readyz", period_s=5, timeout_s=3, failures=2),
             "lifecycle": {"preStop": {"exec": {"command": [NAME, "drain"]}}},
             "resources": {
-                "requests": {"cpu": "50m", "memory": "128Mi"},
-                "limits": {"memory": f"{self.memory_mib}Mi"},
+                "requests": {"cpu": "100m", "memory": f"{self.memory.request_mib}Mi"},
+                "limits": {"memory": f"{self.memory.limit_mib}Mi"},
             },
             "securityContext": {
                 "runAsNonRoot": True,
@@ -85,18 +88,35 @@ class Sidecar:
         return max(self.drain_s, sleep_s) + _AT_EASE_S
 
 
+class Memory(NamedTuple):
+    """What the sidecar asks for, and what it is killed above."""
+
+    request_mib: int
+    limit_mib: int
+
+
 def sidecar(image: str = IMAGE, variables: Mapping[str, str] | None = None) -> Sidecar:
     """Raises `BadSettings` for variables that `epochgate run` would not take."""
     given = dict(variables or {})
     limits = load({}, {"EPOCHGATE_UPSTREAM": "http://127.0.0.1:8000", **given})
-    return Sidecar(image, given, math.ceil(limits.drain), memory_mib(limits))
+    return Sidecar(image, given, max(1, math.ceil(limits.drain)), _memory(limits))
 
 
-def memory_mib(limits: Limits) -> int:
-    """128 MiB for the process, `journal_total`, and 32 KiB for each of `max_sessions`; in steps of 64 MiB."""
-    needed = 128 + limits.journal_total / 2**20 + limits.max_sessions / 32
-    return math.ceil(needed / 64) * 64
+def _memory(limits: Limits) -> Memory:
+    """64 MiB for the process; 48 KiB for each of `max_sessions`, twice `journal_total`, and the largest body
+    and buffer for 8 requests at a time. A quarter of what may come is requested at once."""
+    may_come = (
+        limits.max_sessions * 48 * 2**10
+        + 2 * limits.journal_total
+        + 8 * (limits.max_body + limits.write_buffer)
+    ) / 2**20
+    return Memory(math.ceil(64 + may_come / 4), math.ceil(64 + may_come))
 
 
-def _probe(path: str) -> dict[str, Any]:
-    return {"httpGet": {"path": path, "port": HEALTH_PORT}}
+def _probe(path: str, *, period_s: int, timeout_s: int, failures: int) -> dict[str, Any]:
+    return {
+        "httpGet": {"path": path, "port": HEALTH_PORT},
+        "periodSeconds": period_s,
+        "timeoutSeconds": timeout_s,
+        "failureThreshold": failures,
+    }
