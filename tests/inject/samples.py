@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from epochgate.inject.manifests import Source
 from epochgate.inject.plan import Plan, inject
@@ -103,7 +105,7 @@ def result_of(text: str, request: Request = PLAIN) -> str:
     return plan.texts[0]
 
 
-def name_of(value: object) -> str:
-    """What a case is called: the beginning of what is said."""
-    words = str(value).split(": ", 3)
-    return "-".join(re.findall(r"[A-Za-z0-9]+", words[-1])[:7]) if words[0].startswith("a.yaml") else "in"
+def names_of(*tables: Sequence[tuple[Any, ...]]) -> list[str]:
+    """What cases are called: by the beginning of what is said, which is their last column."""
+    said = [str(case[-1]).partition(": ")[2] for table in tables for case in table]
+    return ["-".join(re.findall(r"[A-Za-z0-9]+", text)[:9]) for text in said]

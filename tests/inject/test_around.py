@@ -13,7 +13,7 @@ from tests.inject.samples import (
     SECOND,
     SPEC,
     asked,
-    name_of,
+    names_of,
     refused,
     said,
     warning,
@@ -138,12 +138,12 @@ AROUND = [
 ]
 
 
-@pytest.mark.parametrize(("text", "request_", "line"), AROUND, ids=name_of)
+@pytest.mark.parametrize(("text", "request_", "line"), AROUND, ids=names_of(AROUND))
 def test_it_is_said_with_its_line_and_what_to_change(text: str, request_: Request, line: str) -> None:
     assert said(text, request_) == [line]
 
 
-@pytest.mark.parametrize(("text", "line"), REPLICAS, ids=name_of)
+@pytest.mark.parametrize(("text", "line"), REPLICAS, ids=names_of(REPLICAS))
 def test_several_pods_are_refused_unless_something_keeps_sessions_on_theirs(text: str, line: str) -> None:
     assert said(text) == [line]
     assert said(text, asked(has_affinity_elsewhere=True)) == []

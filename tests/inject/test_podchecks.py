@@ -15,7 +15,7 @@ from tests.inject.samples import (
     SERVER,
     SPEC,
     asked,
-    name_of,
+    names_of,
     plan_of,
     refused,
     result_of,
@@ -170,7 +170,10 @@ THE_WORKLOAD = [
 ]
 
 
-@pytest.mark.parametrize(("text", "request_", "line"), [*THE_POD, *THE_WORKLOAD], ids=name_of)
+CASES = [*THE_POD, *THE_WORKLOAD]
+
+
+@pytest.mark.parametrize(("text", "request_", "line"), CASES, ids=names_of(CASES))
 def test_it_is_said_with_its_line_and_what_to_change(text: str, request_: Request, line: str) -> None:
     assert said(text, request_) == [line]
 

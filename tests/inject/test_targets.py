@@ -15,7 +15,7 @@ from tests.inject.samples import (
     SERVER,
     SERVICE,
     asked,
-    name_of,
+    names_of,
     refused,
     result_of,
     said,
@@ -123,6 +123,11 @@ WHICH_PORT = [
         refused(16, "containerPort is no plain number: write it as one"),
     ),
     (
+        BOTH.replace("containerPort: 8000", "containerPort: 010"),
+        PLAIN,
+        refused(16, "containerPort is no plain number: write it as one"),
+    ),
+    (
         BOTH.replace("8000", "8808"),
         PLAIN,
         refused(16, "port 8808 is one of epochgate's, 8808, 8809, 8810: let the server take another"),
@@ -135,7 +140,10 @@ WHICH_PORT = [
 ]
 
 
-@pytest.mark.parametrize(("text", "request_", "line"), [*WHICH_WORKLOAD, *WHICH_PORT], ids=name_of)
+CASES = [*WHICH_WORKLOAD, *WHICH_PORT]
+
+
+@pytest.mark.parametrize(("text", "request_", "line"), CASES, ids=names_of(CASES))
 def test_what_is_not_clear_is_refused_with_what_to_give(text: str, request_: Request, line: str) -> None:
     assert said(text, request_) == [line]
 
