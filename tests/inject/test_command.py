@@ -137,8 +137,8 @@ def test_what_is_no_yaml_is_refused_with_its_line(folder: Path, capsys: pytest.C
         "a: [": "1: refused: not YAML: expected the node content, but found '<stream end>'",
         "a: 1\n{{- if .Values.b }}\n": "3: refused: not YAML: could not find expected ':'; a template has to "
         "be rendered first: helm template . | epochgate inject -f -",
-        "a:\n\tb: 1\n": "2: refused: not YAML: found character '\\t' that cannot start any token; YAML takes "
-        "no tabs for indentation",
+        "a:\n\tb: 1\n": "2: refused: not YAML: found character '\\t' that cannot start any token; put "
+        "spaces in the place of the tab",
         "a: 1\nb: \x00\n": "2: refused: not YAML: a character that may not stand there",
         "a: *b\n": "1: refused: not YAML: nothing has the anchor &b",
         "[" * 5000: "1: refused: nested too deeply",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -209,3 +210,27 @@ def test_what_comes_out_is_valid_for_the_api(peers: Peers) -> None:
 
     assert len(known) == 30
     assert ran.stdout == ""
+
+
+@pytest.mark.parametrize("release", ["kubectl_31", "kubectl_37"])
+def test_kubectl_reads_it_as_it_is_meant(peers: Peers, tmp_path: Path, release: str) -> None:
+    """Its reader is another one than ours. It builds what it reads, one manifest beside the other."""
+    kubectl: Path = getattr(peers, release) / "kubectl"
+    wanted = []
+    for golden in GOLDEN:
+        (tmp_path / golden.name).write_text(text_of(f"expected/{golden.name}"))
+        wanted += wanted_of(golden)
+    (tmp_path / "kustomization.yaml").write_text(json.dumps({"resources": [one.name for one in GOLDEN]}))
+
+    ran = subprocess.run(
+        [str(kubectl), "kustomize", str(tmp_path)], stdout=subprocess.PIPE, text=True, timeout=60, check=True
+    )
+
+    built = objects_of(ran.stdout)
+    assert len(built) == 32
+    assert [one for one in wanted if one not in built] == []
+
+
+def wanted_of(golden: Golden) -> list[dict[str, Any]]:
+    objects = wanted(golden, objects_of(text_of(golden.name)))
+    return [one for one in objects if one["apiVersion"] in ("v1", "apps/v1")]

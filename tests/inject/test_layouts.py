@@ -6,11 +6,14 @@ import copy
 import random
 from typing import Any
 
+import pytest
 import yaml  # type: ignore[import-untyped]  # it ships no types
 from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
+from epochgate.inject import nodes
 from epochgate.inject.manifests import Source
+from epochgate.inject.nodes import Mapping, Node, Scalar, Sequence
 from epochgate.inject.plan import inject
 from epochgate.inject.sidecar import sidecar
 from epochgate.inject.targets import Request
@@ -102,3 +105,32 @@ def test_the_difference_is_the_sidecar_whatever_the_layout(
     assert [yaml.safe_load(text) for text in plan.texts] == [with_sidecar(deployment), with_target(service)]
     again = [Source.of(source.name, text) for source, text in zip(sources, plan.texts, strict=True)]
     assert inject(again, REQUEST).texts == plan.texts
+
+
+def places(node: Node) -> object:
+    """Everything that is known of a node and what stands in it."""
+    where = (type(node), node.start, node.end, node.line, node.column, node.tag, node.anchor)
+    match node:
+        case Mapping():
+            return (*where, [(places(key), places(value)) for key, value in node.pairs])
+        case Sequence():
+            return (*where, node.dash, [places(item) for item in node.items])
+        case Scalar():
+            return (*where, node.value)
+        case _:
+            return where
+
+
+@settings(phases=(Phase.explicit, Phase.generate))
+@given(objects(), st.integers(0, 2**32))
+def test_both_readers_see_the_same_places(
+    drawn: tuple[dict[str, Any], dict[str, Any], list[Any]], seed: int
+) -> None:
+    written = Layout(random.Random(seed), drawn[2]).document(drawn[0])
+
+    with pytest.MonkeyPatch.context() as patch:
+        fast = [places(root) for root in nodes.read(written)]
+        patch.setattr(nodes, "FAST", yaml.SafeLoader)
+        slow = [places(root) for root in nodes.read(written)]
+
+    assert fast == slow

@@ -21,6 +21,10 @@ MAPPING = "tag:yaml.org,2002:map"
 SEQUENCE = "tag:yaml.org,2002:seq"
 
 
+# libyaml's reader, which is ten times faster and the model of kubectl's, where PyYAML was built with it.
+FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
 class Refused(Exception):
     """What cannot be done, in a line of the file, and what to change there."""
 
@@ -96,10 +100,22 @@ class Entry:
 def read(text: str) -> list[Node]:
     """The root of each document. Raises `Refused` for what is not YAML."""
     try:
-        return _Reader(text).documents()
+        return _Reader(text, FAST).documents()
+    except yaml.YAMLError:
+        return _read_slowly(text)
+    except RecursionError:
+        raise Refused(1, "nested too deeply") from None
+
+
+def _read_slowly(text: str) -> list[Node]:
+    """With the reader that is there everywhere and says best what is wrong."""
+    try:
+        return _Reader(text, yaml.SafeLoader).documents()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise Refused(mark.line + 1 if mark else 1, f"not YAML: {error.problem}{_guess(text)}") from None
+        raise Refused(
+            mark.line + 1 if mark else 1, f"not YAML: {error.problem}{_hint(text, str(error.problem))}"
+        ) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
         raise Refused(line, "not YAML: a character that may not stand there") from None
@@ -107,10 +123,10 @@ def read(text: str) -> list[Node]:
         raise Refused(1, "nested too deeply") from None
 
 
-def _guess(text: str) -> str:
+def _hint(text: str, problem: str) -> str:
     if "{{" in text:
         return "; a template has to be rendered first: helm template . | epochgate inject -f -"
-    return "; YAML takes no tabs for indentation" if "\n\t" in text else ""
+    return "; put spaces in the place of the tab" if "'\\t'" in problem else ""
 
 
 def meaning(node: Node) -> Node:
@@ -215,9 +231,11 @@ def repeated_key(node: Node) -> Scalar | None:
 class _Reader:
     """Builds the tree from the parser's events."""
 
-    def __init__(self, text: str) -> None:
-        self._text = text
-        self._loader: Any = yaml.SafeLoader(text)
+    def __init__(self, text: str, loader: Any) -> None:
+        # Readers differ in whether they count a byte order mark.
+        self._text = text.removeprefix("\ufeff")
+        self._before = len(text) - len(self._text)
+        self._loader = loader(self._text)
         self._anchors: dict[str, Node] = {}
 
     def documents(self) -> list[Node]:
@@ -233,8 +251,8 @@ class _Reader:
     def _node(self, parent: Node | None) -> Node:
         event = self._loader.get_event()
         common = {
-            "start": event.start_mark.index,
-            "end": event.end_mark.index,
+            "start": event.start_mark.index + self._before,
+            "end": event.end_mark.index + self._before,
             "line": event.start_mark.line + 1,
             "column": event.start_mark.column,
             "parent": parent,
@@ -260,14 +278,14 @@ class _Reader:
                 node.items.append(self._node(node))
             last = node.items[-1] if node.items else None
         ended = self._loader.get_event()
-        node.end = last.end if last and not node.is_flow else ended.end_mark.index
+        node.end = last.end if last and not node.is_flow else ended.end_mark.index + self._before
         return node
 
     def _scalar(self, event: Any, common: dict[str, Any]) -> Scalar:
         tag = _tag(event.tag, "") or self._loader.resolve(yaml.ScalarNode, event.value, event.implicit)
         if event.style in ("|", ">"):
             # The parser's end is the start of the line behind it.
-            ended = self._text[common["start"] : common["end"]]
+            ended = self._text[event.start_mark.index : event.end_mark.index]
             common["end"] -= len(ended) - len(ended.removesuffix("\n").removesuffix("\r"))
         return Scalar(**common, tag=tag, value=event.value)
 
