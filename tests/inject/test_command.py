@@ -141,6 +141,7 @@ def test_what_is_no_yaml_is_refused_with_its_line(folder: Path, capsys: pytest.C
         "spaces in the place of the tab",
         "a: 1\nb: \x00\n": "2: refused: not YAML: a character that may not stand there",
         "a: *b\n": "1: refused: not YAML: nothing has the anchor &b",
+        "a: &b\n  c: *b\n": "2: refused: *b stands within what it names: write it out",
         "[" * 5000: "1: refused: nested too deeply",
     }
     for text, line in wrong.items():

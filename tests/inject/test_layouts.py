@@ -11,7 +11,7 @@ import yaml  # type: ignore[import-untyped]  # it ships no types
 from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 
-from epochgate.inject import nodes
+from epochgate.inject import reading
 from epochgate.inject.manifests import Source
 from epochgate.inject.nodes import Mapping, Node, Scalar, Sequence
 from epochgate.inject.plan import inject
@@ -129,8 +129,8 @@ def test_both_readers_see_the_same_places(
     written = Layout(random.Random(seed), drawn[2]).document(drawn[0])
 
     with pytest.MonkeyPatch.context() as patch:
-        fast = [places(root) for root in nodes.read(written)]
-        patch.setattr(nodes, "FAST", yaml.SafeLoader)
-        slow = [places(root) for root in nodes.read(written)]
+        fast = [places(root) for root in reading.read(written)]
+        patch.setattr(reading, "FAST", yaml.SafeLoader)
+        slow = [places(root) for root in reading.read(written)]
 
     assert fast == slow

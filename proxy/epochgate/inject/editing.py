@@ -26,8 +26,8 @@ from epochgate.inject.nodes import (
     Scalar,
     Sequence,
     meaning,
-    read,
 )
+from epochgate.inject.reading import read
 from epochgate.inject.writing import Indents
 
 _COMMENT = re.compile(r"(?:[ \t]*\r?\n)*( *)#[^\n]*(?:\n|\Z)")

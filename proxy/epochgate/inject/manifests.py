@@ -16,11 +16,11 @@ from epochgate.inject.nodes import (
     is_true,
     items,
     meaning,
-    read,
     text,
     texts,
     whole,
 )
+from epochgate.inject.reading import read
 from epochgate.inject.sidecar import ANNOTATION, NAME
 
 # Whose pods serve, by API.

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
-
-import yaml  # type: ignore[import-untyped]  # it ships no types
 
 TEXT = "tag:yaml.org,2002:str"
 WHOLE = "tag:yaml.org,2002:int"
@@ -19,10 +16,6 @@ NOTHING = "tag:yaml.org,2002:null"
 MERGE = "tag:yaml.org,2002:merge"
 MAPPING = "tag:yaml.org,2002:map"
 SEQUENCE = "tag:yaml.org,2002:seq"
-
-
-# libyaml's reader, which is ten times faster and the model of kubectl's, where PyYAML was built with it.
-FAST: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Refused(Exception):
@@ -95,38 +88,6 @@ class Entry:
                 return not inner
             case _:
                 return False
-
-
-def read(text: str) -> list[Node]:
-    """The root of each document. Raises `Refused` for what is not YAML."""
-    try:
-        return _Reader(text, FAST).documents()
-    except yaml.YAMLError:
-        return _read_slowly(text)
-    except RecursionError:
-        raise Refused(1, "nested too deeply") from None
-
-
-def _read_slowly(text: str) -> list[Node]:
-    """With the reader that is there everywhere and says best what is wrong."""
-    try:
-        return _Reader(text, yaml.SafeLoader).documents()
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        raise Refused(
-            mark.line + 1 if mark else 1, f"not YAML: {error.problem}{_hint(text, str(error.problem))}"
-        ) from None
-    except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        raise Refused(line, "not YAML: a character that may not stand there") from None
-    except RecursionError:
-        raise Refused(1, "nested too deeply") from None
-
-
-def _hint(text: str, problem: str) -> str:
-    if "{{" in text:
-        return "; a template has to be rendered first: helm template . | epochgate inject -f -"
-    return "; put spaces in the place of the tab" if "'\\t'" in problem else ""
 
 
 def meaning(node: Node) -> Node:
@@ -226,89 +187,3 @@ def repeated_key(node: Node) -> Scalar | None:
                 return key
             seen.add(key.value if isinstance(key, Scalar) else "")
     return None
-
-
-class _Reader:
-    """Builds the tree from the parser's events."""
-
-    def __init__(self, text: str, loader: Any) -> None:
-        # Readers differ in whether they count a byte order mark.
-        self._text = text.removeprefix("\ufeff")
-        self._before = len(text) - len(self._text)
-        self._loader = loader(self._text)
-        self._anchors: dict[str, Node] = {}
-
-    def documents(self) -> list[Node]:
-        roots = []
-        self._loader.get_event()  # the start of the stream
-        while not self._loader.check_event(yaml.StreamEndEvent):
-            self._loader.get_event()  # the start of a document
-            self._anchors = {}
-            roots.append(self._node(None))
-            self._loader.get_event()  # its end
-        return roots
-
-    def _node(self, parent: Node | None) -> Node:
-        event = self._loader.get_event()
-        common = {
-            "start": event.start_mark.index + self._before,
-            "end": event.end_mark.index + self._before,
-            "line": event.start_mark.line + 1,
-            "column": event.start_mark.column,
-            "parent": parent,
-        }
-        if isinstance(event, yaml.AliasEvent):
-            return self._alias(event.anchor, common)
-        common["anchor"] = event.anchor
-        if isinstance(event, yaml.ScalarEvent):
-            return self._known(self._scalar(event, common))
-        node: Mapping | Sequence
-        if isinstance(event, yaml.MappingStartEvent):
-            tag = _tag(event.tag, MAPPING)
-            node = Mapping(**common, tag=tag, is_flow=bool(event.flow_style))
-            self._known(node)  # first: it may hold an alias of itself
-            while not self._loader.check_event(yaml.MappingEndEvent):
-                node.pairs.append((self._node(node), self._node(node)))
-            last = node.pairs[-1][1] if node.pairs else None
-        else:
-            tag = _tag(event.tag, SEQUENCE)
-            node = Sequence(**common, tag=tag, is_flow=bool(event.flow_style), dash=self._dash(event))
-            self._known(node)
-            while not self._loader.check_event(yaml.SequenceEndEvent):
-                node.items.append(self._node(node))
-            last = node.items[-1] if node.items else None
-        ended = self._loader.get_event()
-        node.end = last.end if last and not node.is_flow else ended.end_mark.index + self._before
-        return node
-
-    def _scalar(self, event: Any, common: dict[str, Any]) -> Scalar:
-        tag = _tag(event.tag, "") or self._loader.resolve(yaml.ScalarNode, event.value, event.implicit)
-        if event.style in ("|", ">"):
-            # The parser's end is the start of the line behind it.
-            ended = self._text[event.start_mark.index : event.end_mark.index]
-            common["end"] -= len(ended) - len(ended.removesuffix("\n").removesuffix("\r"))
-        return Scalar(**common, tag=tag, value=event.value)
-
-    def _dash(self, event: Any) -> int:
-        """The event ends before the first dash, or behind it where the list is not deeper than its key."""
-        if event.flow_style:
-            return 0
-        mark = event.end_mark
-        return int(mark.column if self._text[mark.index] == "-" else mark.column - 1)
-
-    def _alias(self, anchor: str, common: dict[str, Any]) -> Alias:
-        target = self._anchors.get(anchor)
-        if target is None:
-            raise Refused(common["line"], f"not YAML: nothing has the anchor &{anchor}")
-        alias = Alias(**common, tag=target.tag, target=target, anchor=anchor)
-        target.aliases.append(alias)
-        return alias
-
-    def _known(self, node: Node) -> Node:
-        if node.anchor:
-            self._anchors[node.anchor] = node
-        return node
-
-
-def _tag(given: str | None, otherwise: str) -> str:
-    return otherwise if given in (None, "!") else str(given)
