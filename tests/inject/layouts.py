@@ -52,7 +52,10 @@ class Layout:
         if isinstance(value, str | int) or value is None:
             return self._scalar(opening, value, column)
         if not value or self._chance(12):
-            return [f"{opening}{anchor} {self._in_braces(value)}{self._comment()}"]
+            written = f"{self._in_braces(value, column + 2)}{self._comment()}".split("\n")
+            if is_key and self._chance(4):
+                return [f"{opening}{anchor}", " " * (column + 2) + written[0], *written[1:]]
+            return [f"{opening}{anchor} {written[0]}", *written[1:]]
         if isinstance(value, dict):
             deeper = column + self._random.randint(1 if is_key else 2, 5)
             inner = self._mapping(value, deeper)
@@ -92,14 +95,22 @@ class Layout:
     def _key(self, key: str) -> str:
         return str(self._random.choice([key, key, key, json.dumps(key), f"{key} "]))
 
-    def _in_braces(self, value: Any) -> str:
+    def _in_braces(self, value: Any, column: int) -> str:
+        if not isinstance(value, dict | list):
+            return json.dumps(value)
+        inner = column + self._random.randint(1, 4)
         if isinstance(value, dict):
-            pairs = [f"{self._key(key)}: {self._in_braces(inner)}" for key, inner in value.items()]
-            gap = ", " if self._chance(2) else ","
-            return "{" + gap.join(pairs) + "}"
-        if isinstance(value, list):
-            return "[" + ", ".join(self._in_braces(item) for item in value) + "]"
-        return json.dumps(value)
+            begin, end = "{}"
+            parts = [f"{self._key(key)}: {self._in_braces(held, inner)}" for key, held in value.items()]
+        else:
+            begin, end = "[]"
+            parts = [self._in_braces(item, inner) for item in value]
+        if not parts or not self._chance(4):
+            return begin + self._random.choice([", ", ","]).join(parts) + end
+        gap = "\n" + " " * inner
+        lines = [f"{part},{self._comment()}" for part in parts[:-1]]
+        last = parts[-1] + self._random.choice(["", ",", " "]) + self._comment()
+        return begin + gap + gap.join([*lines, last]) + "\n" + " " * inner + end
 
     def _comment(self) -> str:
         return f"  {self._random.choice(COMMENTS)}" if self._chance(8) else ""

@@ -101,6 +101,12 @@ def test_an_empty_list_is_filled(empty: str) -> None:
     )
 
 
+def test_an_empty_value_in_a_line_of_its_own_gives_way() -> None:
+    text = with_lines(DEPLOYMENT, SERVER, "          lifecycle:\n            {}\n          tty: true")
+
+    assert f"{SERVER}\n{PRE_STOP}          tty: true\n" in result_of(text)
+
+
 def test_a_lifecycle_without_pre_stop_gets_one() -> None:
     own = "          lifecycle:\n            postStart:\n              exec: {command: [a]}\n"
     text = with_lines(DEPLOYMENT, SERVER, own.removesuffix("\n"))

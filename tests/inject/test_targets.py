@@ -87,6 +87,11 @@ WHICH_WORKLOAD = [
         ),
     ),
     (
+        BOTH.replace("      containers:", "      container:"),
+        asked(workloads=("weather",)),
+        refused(1, "its pod has no list of containers: write it out"),
+    ),
+    (
         BOTH.replace(SERVER, f"{SERVER}\n{SERVER}"),
         PLAIN,
         refused(15, "the key `image` stands twice: remove one"),

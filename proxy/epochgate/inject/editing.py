@@ -78,10 +78,15 @@ class Editor:
         if mapping.is_flow:
             self._splices.append(_Splice(written.start, written.end, 0, writing.as_json(value)))
             return
-        start = len(self.text[: written.start].rstrip(" "))
-        self._splices.append(_Splice(start, written.end, 0, ""))
         column = held.key.column
         _, *lines = writing.in_lines({_name(held): value}, column, indents)
+        line = self.text.rfind("\n", 0, written.start) + 1
+        if written.start > line and not self.text[line : written.start].strip():
+            in_its_place = self._break(written.start).join(lines)  # it has a line of its own
+            self._splices.append(_Splice(line, written.end, 0, in_its_place))
+            return
+        start = len(self.text[: written.start].rstrip(" "))
+        self._splices.append(_Splice(start, written.end, 0, ""))
         self._lines_behind(written.end, column, lines)
 
     def append(self, sequence: Sequence, value: Any, indents: Indents) -> None:

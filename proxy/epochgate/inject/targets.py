@@ -57,7 +57,7 @@ def choose(objects: Sequence[Object], names: str, request: Request) -> list[Obje
 def _named(objects: Sequence[Object], names: str, words: Sequence[str]) -> list[Object]:
     chosen: list[Object] = []
     for word in words:
-        found = [one for one in objects if one.template is not None and one.is_named(word)]
+        found = [one for one in objects if (one.can_serve or one.template is not None) and one.is_named(word)]
         if not found:
             known = _listed([one for one in objects if one.can_serve]) or "no workload"
             raise Stop(names, f"--workload {word}: not in it; it has {known}")
