@@ -158,6 +158,8 @@ RIGHT = {
     "no replicas at the moment": with_lines(BOTH, SPEC, "  replicas: 0"),
     "an autoscaler of something else": BOTH
     + AUTOSCALER.replace("name: weather}\n  max", "name: other}\n  max"),
+    "an autoscaler of another namespace": BOTH
+    + AUTOSCALER.replace("metadata: {", "metadata: {namespace: b, "),
     "a policy that lets everything in": BOTH
     + POLICY.replace("    - ports:\n        - port: 8000\n", "    - {}\n"),
     "a policy of other pods": BOTH
