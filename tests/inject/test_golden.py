@@ -137,6 +137,13 @@ def test_lines_are_added_and_only_target_ports_change(golden: Golden) -> None:
     assert missing == []
 
 
+def test_in_json_a_line_gets_a_comma_at_most() -> None:
+    before = text_of("list.json").replace('"targetPort": 8000', '"targetPort": 8808')
+    after = iter([line.removesuffix(",") for line in text_of("expected/list.json").splitlines()])
+
+    assert [line for line in before.splitlines() if line.removesuffix(",") not in after] == []
+
+
 @each
 def test_injecting_twice_changes_nothing(golden: Golden) -> None:
     once = text_of(f"expected/{golden.name}")
