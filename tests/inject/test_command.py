@@ -125,7 +125,7 @@ def test_image_and_settings_go_into_the_sidecar(folder: Path, capsys: pytest.Cap
     assert "          image: registry.example:5000/epochgate:1.2\n" in edited
     assert "            - name: EPOCHGATE_REISSUE\n              value: hinted\n" in edited
     assert '            - name: EPOCHGATE_STAMP\n              value: "off"\n' in edited
-    assert "              memory: 791Mi\n" in edited
+    assert "              memory: 869Mi\n" in edited
     assert main(["-f", "a.yaml", "-i", *flags]) == 0
     capsys.readouterr()
     assert main(["-f", "a.yaml", "-i"]) == 1

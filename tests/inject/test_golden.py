@@ -67,8 +67,8 @@ def sidecar_for(port: int) -> dict[str, Any]:
         },
         "lifecycle": {"preStop": {"exec": {"command": ["epochgate", "drain"]}}},
         "resources": {
-            "requests": {"cpu": "100m", "memory": "342Mi"},
-            "limits": {"memory": "1175Mi"},
+            "requests": {"cpu": "100m", "memory": "362Mi"},
+            "limits": {"memory": "1253Mi"},
         },
         "securityContext": {
             "runAsNonRoot": True,

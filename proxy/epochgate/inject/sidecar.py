@@ -103,10 +103,11 @@ def sidecar(image: str = IMAGE, variables: Mapping[str, str] | None = None) -> S
 
 
 def _memory(limits: Limits) -> Memory:
-    """64 MiB for the process; 48 KiB for each of `max_sessions`, twice `journal_total`, and the largest body
-    and buffer for 8 requests at a time. A quarter of what may come is requested at once."""
+    """64 MiB for the process; 48 KiB for each of `max_sessions`, 8 KiB for each of 10,000 answers that are
+    kept, twice `journal_total`, and the largest body and buffer for 8 requests at a time. A quarter of what
+    may come is requested at once. The chart's values have the same numbers."""
     may_come = (
-        limits.max_sessions * 48 * 2**10
+        (limits.max_sessions * 48 + 10_000 * 8) * 2**10
         + 2 * limits.journal_total
         + 8 * (limits.max_body + limits.write_buffer)
     ) / 2**20
