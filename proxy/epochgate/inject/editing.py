@@ -52,10 +52,6 @@ class Editor:
     _added: dict[Node, list[tuple[str, Any]]] = field(default_factory=lambda: defaultdict(list))
     _changed: dict[tuple[Node, str], Any] = field(default_factory=dict)
 
-    @property
-    def has_changes(self) -> bool:
-        return bool(self._splices)
-
     def add(self, mapping: Mapping, key: str, value: Any, behind: Node, indents: Indents) -> None:
         """Put `key: value` behind the value `behind` of the mapping. Raises `Refused`."""
         self._refuse_shared(mapping)
