@@ -9,6 +9,7 @@ from tests.inject.samples import (
     BOTH,
     DEPLOYMENT,
     PLAIN,
+    PORTS,
     ROUTE,
     SECOND,
     SPEC,
@@ -131,6 +132,11 @@ AROUND = [
         refused(35, "lets clients reach port 8000 only: let them reach 8808", "NetworkPolicy/weather"),
     ),
     (
+        with_lines(BOTH, PORTS, "              name: http") + POLICY.replace("8000", "http"),
+        PLAIN,
+        refused(36, "lets clients reach port 8000 only: let them reach 8808", "NetworkPolicy/weather"),
+    ),
+    (
         BOTH + ROUTE,
         PLAIN,
         refused(34, "targetPort: 8000 is that of the pod: change it to 8808", "Route/weather"),
@@ -166,6 +172,8 @@ RIGHT = {
     + POLICY.replace("podSelector: {}", "podSelector: {matchLabels: {app: b}}"),
     "a policy with the new port in a range": BOTH
     + POLICY.replace("- port: 8000", "- {port: 8000, endPort: 9000}"),
+    "a policy that names a port which the server does not have": BOTH
+    + POLICY.replace("port: 8000", "port: web\n        - {port: 8000, protocol: UDP}"),
     "a route to a named port": BOTH + ROUTE.replace("8000", "http"),
     "a headless Service whose own port is the new one": BOTH.replace(
         "  selector: {app: weather}", "  clusterIP: None\n  selector: {app: weather}"

@@ -102,6 +102,13 @@ def test_output_goes_into_a_file(folder: Path) -> None:
     assert (folder / "a.yaml").read_bytes() == BOTH.replace("\n", "\r\n").encode()
 
 
+def test_a_device_is_written_to_as_it_is(folder: Path) -> None:
+    (folder / "a.yaml").write_text(BOTH)
+
+    assert main(["-f", "a.yaml", "-o", os.devnull]) == 0
+    assert Path(os.devnull).is_char_device()
+
+
 def test_a_warning_is_exit_code_0_and_with_strict_1(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "a.yaml").write_text(DEPLOYMENT)
 
@@ -118,7 +125,7 @@ def test_a_warning_is_exit_code_0_and_with_strict_1(folder: Path, capsys: pytest
 def test_image_and_settings_go_into_the_sidecar(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "a.yaml").write_text(BOTH)
     flags = ["--image", "registry.example:5000/epochgate:1.2", "--env", "EPOCHGATE_REISSUE=hinted"]
-    flags += ["--env", "EPOCHGATE_STAMP=off", "--env", "EPOCHGATE_JOURNAL_TOTAL=64MiB"]
+    flags += ["--port", "8000", "--env", "EPOCHGATE_STAMP=off", "--env", "EPOCHGATE_JOURNAL_TOTAL=64MiB"]
 
     assert main(["-f", "a.yaml", "-i", *flags]) == 0
     edited = (folder / "a.yaml").read_text()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from epochgate.inject.editing import Editor
+from epochgate.inject.nodes import Mapping, Refused, entry
+from epochgate.inject.reading import read
 from tests.inject.samples import (
     BOTH,
     DEPLOYMENT,
@@ -181,6 +184,14 @@ def test_a_number_that_is_used_elsewhere_is_not_changed() -> None:
     ]
 
 
+def test_a_target_port_that_comes_by_a_merge_is_not_written_over() -> None:
+    text = BOTH.replace(
+        "    - port: 80\n      targetPort: 8000\n", "    - <<: {targetPort: 8000}\n      port: 80\n"
+    )
+
+    assert said(text) == [refused(25, "targetPort comes by `<<`: write 8808 yourself", "Service/weather")]
+
+
 def test_what_comes_by_a_merge_is_not_written_over() -> None:
     text = BOTH.replace(POD, "    spec:\n      <<: *base").replace(
         "metadata:\n  name: weather\nspec:\n  selector:\n    m",
@@ -191,6 +202,26 @@ def test_what_comes_by_a_merge_is_not_written_over() -> None:
 
 
 # --- what cannot be read -----------------------------------------------------------------------------------
+
+
+def test_an_edit_that_would_mean_something_else_is_refused() -> None:
+    (root,) = read("a: 1\nb: 2\n")
+    editor = Editor("b: 2\na: 1\n", [root])  # not the text that the nodes are of
+    held = entry(root, "b")
+    assert isinstance(root, Mapping)
+    assert held is not None
+    editor.change(root, held, 3)
+
+    with pytest.raises(Refused, match="this layout cannot be edited safely"):
+        editor.result()
+
+
+def test_nothing_in_braces_has_no_place_to_go_into() -> None:
+    text = DEPLOYMENT.split("      containers:")[0] + (
+        "      containers: [{name: server, image: b, ports: [{containerPort: 8000}], lifecycle: }]\n"
+    )
+
+    assert said(text)[-1] == refused(12, "`lifecycle` is empty here: remove it")
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,12 @@ WHICH_WORKLOAD = [
         refused(2, "a Job serves nobody: inject into what clients connect to", "Job/load"),
     ),
     (
+        JOB.replace("Job", "CronJob").replace("{template:", "{jobTemplate: {spec: {template:").rstrip()
+        + "}}\n",
+        PLAIN,
+        refused(2, "a CronJob serves nobody: inject into what clients connect to", "CronJob/load"),
+    ),
+    (
         BOTH + JOB,
         asked(workloads=("job/load",)),
         refused(28, "a Job serves nobody: inject into what clients connect to", "Job/load"),

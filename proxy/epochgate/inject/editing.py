@@ -136,18 +136,13 @@ class Editor:
     def _into_braces(self, node: Mapping | Sequence, value: Any, key: str = "") -> None:
         """Put an item into `[...]` or a pair into `{...}`, in lines of its own if the last has its own."""
         inside = f"{writing.as_json(key)}: " if key else ""
-        values = node.items if isinstance(node, Sequence) else [held for _, held in node.pairs]
-        if not values:
-            at = node.end - 1
-            self._splices.append(_Splice(at, at, 0, inside + writing.as_json(value)))
-            return
-        last = node.items[-1] if isinstance(node, Sequence) else node.pairs[-1][0]
-        margin = self.text[self.text.rfind("\n", 0, last.start) + 1 : last.start]
-        end = values[-1].end
+        first, last = (node.items[-1],) * 2 if isinstance(node, Sequence) else node.pairs[-1]
+        margin = self.text[self.text.rfind("\n", 0, first.start) + 1 : first.start]
+        end = last.end
         if not margin or margin.strip():
             self._splices.append(_Splice(end, end, 0, f", {inside}{writing.as_json(value)}"))
             return
-        break_ = self._break(last.start) + margin
+        break_ = self._break(first.start) + margin
         written = break_.join((inside + writing.as_json(value, 2)).splitlines())
         self._splices.append(_Splice(end, end, len(margin), f",{break_}{written}"))
 
