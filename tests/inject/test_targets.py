@@ -22,6 +22,8 @@ from tests.inject.samples import (
     with_lines,
 )
 
+CRON_JOB = JOB.replace("Job", "CronJob").replace("{template", "{jobTemplate: {spec: {template")
+CRON_JOB = CRON_JOB.rstrip() + "}}\n"
 NEIGHBOUR = "        - name: web\n          image: b"
 
 
@@ -49,8 +51,7 @@ WHICH_WORKLOAD = [
         refused(2, "a Job serves nobody: inject into what clients connect to", "Job/load"),
     ),
     (
-        JOB.replace("Job", "CronJob").replace("{template:", "{jobTemplate: {spec: {template:").rstrip()
-        + "}}\n",
+        CRON_JOB,
         PLAIN,
         refused(2, "a CronJob serves nobody: inject into what clients connect to", "CronJob/load"),
     ),
