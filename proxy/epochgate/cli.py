@@ -27,8 +27,8 @@ Sits between MCP clients and an MCP server; never splices two executions into on
   run       serve: epochgate run --upstream http://127.0.0.1:8000
   demo      play the fault and its cure on an embedded server
   check     say whether a server's resumes can be trusted: epochgate check URL
-  drain     tell a running proxy to drain and wait until it has (for preStop)
   inject    add the sidecar to Kubernetes manifests: epochgate inject -f deployment.yaml
+  drain     tell a running proxy to drain and wait until it has (for preStop)
   config    print the effective settings as YAML (--schema: their JSON schema)
   version   print the version
 
