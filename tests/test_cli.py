@@ -45,7 +45,7 @@ def _run(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
         (("check",), "the following arguments are required: URL; see `epochgate check --help`"),
         (("check", "http://h:1", "--jsno"), "--jsno: no such flag; did you mean --json?"),
         (("demo", "--jsno"), "--jsno: no such flag; did you mean --json?"),
-        (("rnu",), "rnu: no such command; give run, demo, check, drain, config or version"),
+        (("rnu",), "rnu: no such command; give run, demo, check, drain, inject, config or version"),
     ],
 )
 def test_a_mistake_is_one_line_on_stderr_and_exit_code_2(words: tuple[str, ...], line: str) -> None:

@@ -28,6 +28,7 @@ MAY_REACH = {
     "state": {"core", "state"} | OUTSIDE_FORM,
     "observe": {"core", "observe"} | OUTSIDE_FORM,
     "check": {"core", "check", "arguments"},
+    "inject": {"inject", "__version__"} | OUTSIDE_FORM,
     "shell": {"core", "state", "observe", "shell"} | OUTSIDE_FORM,
 }
 AT_THE_TOP = {"__init__", "__main__", "cli", "demo", "drain"}

@@ -1,8 +1,8 @@
-"""The command line: `epochgate run | demo | check | drain | config | version`.
+"""The command line: `epochgate run | demo | check | drain | inject | config | version`.
 
 Exit codes: 0 done, 1 could not start or the demo failed, 2 bad settings or usage; of `check`: 0 sound,
-1 unsound, 2 could not tell. What is wrong is one line on stderr. Each command imports what it needs, so
-that `version` and `--help` stay quick.
+1 unsound, 2 could not tell; of `inject`: 1 refused. What is wrong is one line on stderr. Each command imports
+what it needs, so that `version` and `--help` stay quick.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ Sits between MCP clients and an MCP server; never splices two executions into on
   run       serve: epochgate run --upstream http://127.0.0.1:8000
   demo      play the fault and its cure on an embedded server
   check     say whether a server's resumes can be trusted: epochgate check URL
+  inject    add the sidecar to Kubernetes manifests: epochgate inject -f deployment.yaml
   drain     tell a running proxy to drain and wait until it has (for preStop)
   config    print the effective settings as YAML (--schema: the JSON schema of the file)
   version   print the version
 
 `epochgate run --help` lists every setting. Each is also a variable (EPOCHGATE_HOLD=5m) and a line
 of the file given by --config (hold: 5m); flags win over variables, variables over the file.
-Exit codes: 0 done, 1 could not start or failed, 2 bad settings or usage.
+Exit codes: 0 done, 1 could not start, failed or refused, 2 bad settings or usage.
 """
 
 
@@ -67,6 +68,10 @@ def _dispatch(words: list[str]) -> int:
             return check(rest)
         case "drain":
             return _drain(rest)
+        case "inject":
+            from epochgate.inject.main import main as inject
+
+            return inject(rest)
         case "config":
             return _config(rest)
         case "version" | "--version" | "-V":
@@ -79,7 +84,9 @@ def _dispatch(words: list[str]) -> int:
             print(_HELP, end="", file=sys.stderr)
             return EXIT_USAGE
         case _:
-            raise UsageError(f"{command}: no such command; give run, demo, check, drain, config or version")
+            raise UsageError(
+                f"{command}: no such command; give run, demo, check, drain, inject, config or version"
+            )
 
 
 def _run(words: list[str]) -> int:

@@ -1,0 +1,1 @@
+"""`epochgate inject`: adds the sidecar to Kubernetes manifests by editing their text."""

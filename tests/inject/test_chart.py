@@ -1,0 +1,34 @@
+"""The chart and inject add the same container; the chart's has its settings in a file besides."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from epochgate.inject.sidecar import sidecar
+from tests.helm.charts import SIDECAR, Engine, values
+from tests.peers.install import Peers
+
+
+def test_the_charts_sidecar_is_the_one_that_inject_adds(peers: Peers) -> None:
+    engine = Engine(peers)
+    objects = engine.render(values(SIDECAR))
+    engine.close()
+    (pod,) = [one["spec"]["template"]["spec"] for one in objects if one["kind"] == "Deployment"]
+    (container,) = [one for one in pod["initContainers"] if one["name"] == "epochgate"]
+
+    wanted: dict[str, Any] = sidecar().container(8000)
+    variables = {one["name"]: one["value"] for one in container.pop("env")}
+    assert {one["name"]: one["value"] for one in wanted.pop("env")}.items() <= variables.items()
+    assert variables.keys() == {
+        "EPOCHGATE_UPSTREAM",
+        "EPOCHGATE_LISTEN",
+        "EPOCHGATE_HEALTH",
+        "EPOCHGATE_ADMIN",
+        "EPOCHGATE_CONFIG",
+    }
+    assert container.pop("args") == ["run"]
+    assert container.pop("imagePullPolicy") == "IfNotPresent"
+    assert [one["mountPath"] for one in container.pop("volumeMounts")] == ["/etc/epochgate"]
+    assert container == wanted
+    assert pod["terminationGracePeriodSeconds"] == 45
+    assert pod["containers"][0]["lifecycle"] == {"preStop": {"sleep": {"seconds": 25}}}
