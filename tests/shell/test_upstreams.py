@@ -181,7 +181,8 @@ async def test_who_has_the_least_to_do_is_asked_first_and_who_is_not_reached_las
         assert upstreams.by_load() == [two, three, one, four]
         assert upstreams.by_load(first=one) == [one, two, three, four]
         assert upstreams.by_load(first=four) == [two, three, one, four]
-        assert upstreams.by_load(first=two, last=two) == [three, one, four, two]
+        assert upstreams.by_load(two, {two: 1}) == [three, one, four, two]
+        assert upstreams.by_load(two, {two: 2, three: 1, one: 1, four: 1}) == [three, one, four, two]
 
 
 async def test_a_client_finds_the_same_server_and_loses_it_only_with_the_server() -> None:

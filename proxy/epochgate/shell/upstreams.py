@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from hashlib import blake2s
+from types import MappingProxyType
 
 from aiohappyeyeballs.types import AddrInfoType
 
@@ -88,14 +89,16 @@ class Upstreams:
 
     # who is asked
 
-    def by_load(self, first: Upstream | None = None, last: Upstream | None = None) -> list[Upstream]:
+    def by_load(
+        self, first: Upstream | None = None, in_vain: Mapping[Upstream, int] = MappingProxyType({})
+    ) -> list[Upstream]:
         """In the order in which they are asked for a new session.
 
-        `first` is preferred if it is reached, `last` is asked when all others fail.
+        `first` is preferred if it is reached; who was asked `in_vain`, so many times, follows the others.
         """
         return sorted(
             self.listed,
-            key=lambda one: (one is last, one.is_reached is False, one is not first, one.load),
+            key=lambda one: (in_vain.get(one, 0), one.is_reached is False, one is not first, one.load),
         )
 
     def by_name(self, name: bytes) -> list[Upstream]:
