@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
+import pytest
 import structlog
 from aiohappyeyeballs.types import AddrInfoType
 from structlog.testing import capture_logs
 
 from epochgate.core.events import LegEnd
+from epochgate.shell import upstreams as upstreams_module
 from epochgate.shell.origin import Origin
 from epochgate.shell.upstream import Upstream
 from epochgate.shell.upstreams import Upstreams
-from tests.shell.wire import Heard, call, until
+from tests.shell.wire import Heard, Peer, call, serving, until
+from tests.shell.wire import Upstreams as ScriptedServer
 
 NAME = "mcp.test:8000"
 SOON_S = 0.005
@@ -35,9 +38,12 @@ class Dns:
     def __init__(self, *addresses: AddrInfoType) -> None:
         self.addresses: Sequence[AddrInfoType] | None = addresses
         self.asked = 0
+        self.hangs_for: set[str] = set()  # hosts
 
     async def look_up(self, origin: Origin, loop: asyncio.AbstractEventLoop) -> Sequence[AddrInfoType]:
         self.asked += 1
+        if origin.host in self.hangs_for:
+            await asyncio.Event().wait()
         if self.addresses is None:
             raise socket.gaierror(socket.EAI_AGAIN, "try again")
         return self.addresses
@@ -113,6 +119,74 @@ async def test_servers_that_come_are_listed_and_the_one_that_was_there_stays_the
         assert lines == [
             {"event": "servers changed", "log_level": "info", "upstream": NAME, "servers": names(upstreams)}
         ]
+
+
+async def test_the_only_server_is_the_one_that_was_there_also_before_the_name_is_followed() -> None:
+    """A connection is made in the time between two look-ups: the session that it is for lives there."""
+    async with AsyncExitStack() as stack:
+        old, new = [await stack.enter_async_context(serving(_quiet)) for _ in range(2)]
+        dns = Dns(v4("127.0.0.1", old.port))
+        following_them = following(dns, "http://mcp.test", interval_s=60, is_watched=False)
+        upstreams = await stack.enter_async_context(following_them)
+        dns.addresses = (v4("127.0.0.1", new.port), v4("127.0.0.1", old.port))
+        for _ in range(3):
+            assert upstreams.only is not None
+            await upstreams.only.probe()
+
+        await until(lambda: old.connections == 3)
+        assert new.connections == 0
+
+
+async def test_a_connection_that_finds_several_servers_has_the_name_followed_at_once() -> None:
+    dns = Dns(v4("127.0.0.2"))
+    async with following(dns, interval_s=60) as upstreams:
+        dns.addresses = (v4("127.0.0.2"), v4("127.0.0.3"))
+        assert upstreams.only is not None
+        with suppress(ConnectionError):
+            await upstreams.only.probe()
+
+        await until(lambda: names(upstreams) == [f"{NAME} (127.0.0.2)", f"{NAME} (127.0.0.3)"])
+
+
+async def test_an_only_server_with_an_address_of_each_family_stays_the_same_beside_others() -> None:
+    dns = Dns(v6("fd00::1"), v4("10.0.0.1"))
+    async with following(dns) as upstreams:
+        first = upstreams.only
+        dns.addresses = (v6("fd00::2"), v6("fd00::1"), v4("10.0.0.2"), v4("10.0.0.1"))
+        await until(lambda: upstreams.only is None)
+
+        assert first in upstreams.listed
+        assert set(upstreams) == set(upstreams.listed)  # nobody has left
+
+
+async def test_a_name_that_cannot_be_looked_up_at_first_has_a_server_all_the_same() -> None:
+    """Which of several it is, the first connection decides."""
+    async with AsyncExitStack() as stack:
+        one, two = [await stack.enter_async_context(serving(_quiet)) for _ in range(2)]
+        dns = Dns()
+        dns.addresses = None
+        following_it = following(dns, "http://mcp.test", interval_s=60, is_watched=False)
+        upstreams = await stack.enter_async_context(following_it)
+        for addresses in ((one, two), (two, one)):
+            dns.addresses = [v4("127.0.0.1", server.port) for server in addresses]
+            assert upstreams.only is not None
+            await upstreams.only.probe()
+
+        await until(lambda: (one.connections, two.connections) == (2, 0))
+
+
+async def test_a_resolver_that_hangs_keeps_neither_the_start_nor_other_names_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(upstreams_module, "_LOOK_UP_S", SOON_S)
+    dns = Dns(v4("10.0.0.1"), v4("10.0.0.2"))
+    dns.hangs_for.add("hangs.test")
+    async with following(dns, "http://hangs.test", f"http://{NAME}") as upstreams:
+        assert names(upstreams) == ["hangs.test", f"{NAME} (10.0.0.1)", f"{NAME} (10.0.0.2)"]
+
+
+async def _quiet(server: ScriptedServer, peer: Peer) -> None:
+    await peer.wait_gone()
 
 
 async def test_one_that_leaves_is_kept_for_its_sessions_and_then_dropped() -> None:

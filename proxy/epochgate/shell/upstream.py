@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar, cast
 
 from aiohappyeyeballs import start_connection
@@ -89,6 +89,7 @@ class Upstream:
         self.is_reached: bool | None = None  # unknown
         self.reached_at: float | None = None
         self.on_unreachable: Callable[[], None] = _nothing
+        self.find: Callable[[], Awaitable[Sequence[AddrInfoType]]] = self._look_up
         self._home = origin.home()
         self.limits = limits or UpstreamLimits()
         self._loop = loop or asyncio.get_running_loop()
@@ -200,12 +201,15 @@ class Upstream:
 
     async def _open_with(self, factory: Callable[[], _P]) -> _P:
         if self._tunnel is None:
-            addresses = self.addresses or await look_up(self.origin, self._loop)
+            addresses = self.addresses or await self.find()
             sock = await start_connection(addresses, happy_eyeballs_delay=_NEXT_ADDRESS_S, loop=self._loop)
         else:
             sock = await self._tunnel.open(self.origin, self._loop)
         _, connection = await self._loop.create_connection(factory, sock=sock, **self._tls_options())
         return connection
+
+    async def _look_up(self) -> Sequence[AddrInfoType]:
+        return await look_up(self.origin, self._loop)
 
     def _tls_options(self) -> dict[str, Any]:
         if self._tls is None:

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import blake2s
 from types import MappingProxyType
 
@@ -24,40 +25,65 @@ from epochgate.shell.upstream import Upstream
 
 # After a connect that failed the name is looked up at once, but not more often than this.
 _LEAST_INTERVAL_S = 1.0
+# A resolver that hangs keeps neither the start nor other names waiting.
+_LOOK_UP_S = 3.0
 _MAX_FOUND = 4096  # sessions that are not ours, of which is known where they are
 
 Make = Callable[[Origin, Sequence[AddrInfoType]], Upstream]
+Find = Callable[[], Awaitable[Sequence[AddrInfoType]]]
 LookUp = Callable[[Origin, asyncio.AbstractEventLoop], Awaitable[Sequence[AddrInfoType]]]
 
 
 class _Name:
-    """One URL and the servers behind it."""
+    """One URL and the servers behind it.
 
-    def __init__(self, origin: Origin, make: Make, *, has_addresses: bool) -> None:
+    One address of each family is one server, which is looked up for each connection, so that it may move.
+    """
+
+    def __init__(self, origin: Origin, make: Make, find: Find | None, on_changed: Callable[[], None]) -> None:
+        """`find` looks its addresses up; without it, they are those of one server.
+
+        `on_changed` is called when a connection finds more than one.
+        """
         self.origin = origin
-        self.is_looked_up = has_addresses and literal(origin) is None
+        self.find = find
+        self._on_changed = on_changed
         self.listed = [make(origin, ())]
         self.left: list[Upstream] = []
         self._make = make
-        self._last: Sequence[AddrInfoType] = ()
+        self._last: Sequence[AddrInfoType] = ()  # where the only server was found last
+        if find is not None:
+            self.listed[0].find = self._find_only
+
+    async def _find_only(self) -> Sequence[AddrInfoType]:
+        """Where the only server is: of several addresses that the name has now, where it was before."""
+        assert self.find is not None
+        addresses = await self.find()
+        if not _is_one(addresses):
+            addresses = self._place_of_only(addresses)
+            self._on_changed()
+        self._last = addresses
+        return addresses
+
+    def _place_of_only(self, addresses: Sequence[AddrInfoType]) -> Sequence[AddrInfoType]:
+        return self._last or addresses[:1]
 
     def take(self, addresses: Sequence[AddrInfoType]) -> bool:
-        """The name has these addresses now; whether that changes who is behind it.
-
-        One address of each family is one server, which is looked up for each connection.
-        """
-        last, self._last = self._last, addresses
-        if not self.listed[0].addresses and _is_one(addresses):
-            return False
-        if not self.listed[0].addresses:  # it had one server until now, which stays what it is
-            self.listed[0].addresses = tuple(last or addresses[:1])
-        there = {upstream.addresses: upstream for upstream in (*self.listed, *self.left)}
-        wanted = [(address,) for address in dict.fromkeys(addresses)]
-        listed = [there.pop(one) if one in there else self._make(self.origin, one) for one in wanted]
-        has_changed = listed != self.listed
-        self.listed, self.left = listed, list(there.values())
+        """The name has these addresses now; whether that changes who is behind it."""
+        if not self.listed[0].addresses:
+            if _is_one(addresses):
+                self._last = addresses
+                return False
+            self.listed[0].addresses = tuple(self._place_of_only(addresses))
+        known = (*self.listed, *self.left)
+        there = {address: upstream for upstream in known for address in upstream.addresses}
+        listed = dict.fromkeys(
+            there.get(address) or self._make(self.origin, (address,)) for address in dict.fromkeys(addresses)
+        )
+        has_changed = list(listed) != self.listed
+        self.listed, self.left = list(listed), [upstream for upstream in known if upstream not in listed]
         for upstream in (*self.listed, *self.left):
-            upstream.has_left = upstream in self.left
+            upstream.has_left = upstream not in listed
         return has_changed
 
 
@@ -76,12 +102,15 @@ class Upstreams:
     ) -> None:
         """Names are looked up by `find_addresses` every `interval_s` seconds; None: the addresses of a name
         are one server. Those that `others_look_up`, a proxy on the way to them, are one server as well."""
-        self._names = [_Name(origin, make, has_addresses=origin not in others_look_up) for origin in origins]
+        loop = asyncio.get_running_loop()
         self._log = log
         self._interval_s = interval_s
-        self._look_up = find_addresses
-        self._loop = asyncio.get_running_loop()
         self._is_due = asyncio.Event()
+        self._names = []
+        for origin in origins:
+            is_one = interval_s is None or origin in others_look_up or literal(origin) is not None
+            find = None if is_one else partial(find_addresses, origin, loop)
+            self._names.append(_Name(origin, make, find, self._is_due.set))
         self._found: OrderedDict[bytes, Upstream] = OrderedDict()
         self.listed: tuple[Upstream, ...] = ()  # who may be given something new
         self.only: Upstream | None = None  # the server, if there is but one and nothing is left of others
@@ -125,7 +154,7 @@ class Upstreams:
 
     async def watch(self) -> None:
         """Follow the names until cancelled."""
-        if self._interval_s is None or not any(name.is_looked_up for name in self._names):
+        if self._interval_s is None or not any(name.find for name in self._names):
             return
         while True:
             with contextlib.suppress(TimeoutError):
@@ -136,24 +165,23 @@ class Upstreams:
             await asyncio.sleep(min(_LEAST_INTERVAL_S, self._interval_s))
 
     async def _refresh(self) -> None:
-        for name in self._names:
-            if self._interval_s is None or not name.is_looked_up:
-                continue
-            try:
-                addresses = await self._look_up(name.origin, self._loop)
-            except CONNECT_ERRORS:
-                continue  # who was there may still be; the probes tell
-            if addresses and name.take(addresses):
-                servers = [upstream.name for upstream in name.listed]
-                self._log.info("servers changed", upstream=name.origin.authority.decode(), servers=servers)
-        await self._drop_unused()
-        self._list()
-
-    async def _drop_unused(self) -> None:
+        await asyncio.gather(*[self._look_up(name, name.find) for name in self._names if name.find])
         for name in self._names:
             for upstream in [one for one in name.left if one.is_unused]:
                 name.left.remove(upstream)
+                self._list()
                 await upstream.close()
+
+    async def _look_up(self, name: _Name, find: Find) -> None:
+        try:
+            async with asyncio.timeout(_LOOK_UP_S):
+                addresses = await find()
+        except CONNECT_ERRORS:
+            return  # who was there may still be; the probes tell
+        if addresses and name.take(addresses):
+            self._list()
+            servers = [upstream.name for upstream in name.listed]
+            self._log.info("servers changed", upstream=name.origin.authority.decode(), servers=servers)
 
     def _list(self) -> None:
         self.listed = tuple(upstream for name in self._names for upstream in name.listed)
