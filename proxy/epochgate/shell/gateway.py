@@ -7,8 +7,10 @@ import itertools
 import re
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from epochgate.core import http
+from epochgate.core.classify import is_session_gone
 from epochgate.core.commands import Respond, UpstreamFailed
 from epochgate.core.delivery import JSON_HEADERS, TEXT_HEADERS
 from epochgate.core.era import Intake, TrafficClass, classify, method_label
@@ -160,8 +162,10 @@ class Gateway:
         stranger = http.find(headers, http.SESSION_ID) if traffic is TrafficClass.UNKNOWN else None
         is_search = stranger is not None and self.upstreams.only is None
         whom = self._whom(exchange, headers, traffic, stranger)
-        relayed = await relay(exchange, whom, headers, leg, host, is_search=is_search)
-        if is_search and stranger is not None and relayed.upstream is not None and relayed.status != 404:
+        is_gone = partial(is_session_gone, self._policy) if is_search else None
+        relayed = await relay(exchange, whom, headers, leg, host, is_gone=is_gone)
+        is_found = relayed.status is not None and relayed.status < 400
+        if is_search and stranger is not None and is_found and relayed.upstream is not None:
             self.upstreams.found(stranger, relayed.upstream)
         if relayed.error:
             self.observer.saw("", UpstreamFailed(relayed.error))
