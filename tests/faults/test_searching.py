@@ -47,7 +47,7 @@ async def searching() -> AsyncIterator[Scene]:
             client = await stack.enter_async_context(Client(home.port))
             await client.open()
             assert client.session is not None
-            if upstreams.for_stranger(client.session.encode())[0] is upstreams.listed[0]:
+            if upstreams.for_owner(("session", client.session.encode()))[0] is upstreams.listed[0]:
                 break
         client.port = proxy.port
         yield Scene(client, servers[0], home, proxy)
@@ -178,6 +178,23 @@ async def test_a_client_that_leaves_ends_the_search() -> None:
         assert scene.home.counts["tools/call"] == 0
 
 
+async def test_requests_go_where_a_stream_of_the_same_client_is_open() -> None:
+    """HTTP+SSE: also when another server would be asked now, since that one could not be reached once."""
+    async with searching() as scene, Client(scene.proxy.port) as client:
+        for server in (scene.wrong, scene.home):
+            answers(server, whole(202))
+        await client.send("GET", "/sse", [("Accept", "text/event-stream")])
+        upstreams = scene.proxy.process._upstreams
+        first, other = upstreams.by_name(b"127.0.0.1")
+        first.is_reached = False
+        assert upstreams.by_name(b"127.0.0.1") == [other, first]
+
+        assert (await client.post(call(), target="/messages?x=1")).status == 202
+
+        asked = {server.port: server.counts["tools/call"] for server in (scene.wrong, scene.home)}
+        assert asked == {first.origin.port: 1, other.origin.port: 0}
+
+
 async def test_who_could_not_be_asked_is_not_taken_for_the_one_who_knows() -> None:
     """Or each request would first wait for a server that is not there."""
     async with searching() as scene:
@@ -187,4 +204,4 @@ async def test_who_could_not_be_asked_is_not_taken_for_the_one_who_knows() -> No
         with pytest.raises(Truncated):
             await scene.client.call()
 
-        assert upstreams.for_stranger(session)[0] is upstreams.listed[0]
+        assert upstreams.for_owner(("session", session))[0] is upstreams.listed[0]

@@ -270,12 +270,34 @@ async def test_a_client_finds_the_same_server_and_loses_it_only_with_the_server(
     assert all(after[name] == where for name, where in before.items() if where != "10.0.0.4")
 
 
-async def test_where_strangers_were_found_is_remembered_for_a_bounded_number() -> None:
+async def test_where_a_name_belongs_is_remembered_for_a_bounded_number() -> None:
     async with following(Dns(), "http://10.0.0.1", "http://10.0.0.2") as upstreams:
-        wrong = upstreams.for_stranger(b"s")[1]
-        upstreams.found(b"s", wrong)
-        assert upstreams.for_stranger(b"s")[0] is wrong
+        name = ("session", b"s")
+        wrong = upstreams.for_owner(name)[1]
+        upstreams.found(name, wrong)
+        assert upstreams.for_owner(name)[0] is wrong
+        assert upstreams.for_owner(("client", b"s"))[0] is not wrong
 
         for number in range(5000):
-            upstreams.found(b"%d" % number, wrong)
-        assert upstreams.for_stranger(b"s")[0] is not wrong
+            upstreams.found(("session", b"%d" % number), wrong)
+        assert upstreams.for_owner(name)[0] is not wrong
+
+
+async def test_a_client_stays_with_its_server_when_others_come_and_until_it_is_gone_for_good() -> None:
+    """A stream that it has open there, its requests belong to, also while the server goes away."""
+    dns = Dns(v4("10.0.0.1"), v4("10.0.0.2"))
+    async with following(dns) as upstreams:
+        clients = [("client", b"10.1.0.%d" % at) for at in range(32)]
+        homes = {client: upstreams.for_owner(client)[0] for client in clients}
+        for client, home in homes.items():
+            upstreams.found(client, home)
+            home.sessions = 1
+        dns.addresses = (v4("10.0.0.2"), v4("10.0.0.3"), v4("10.0.0.4"))
+        await until(lambda: len(upstreams.listed) == 3)
+        assert {client: upstreams.for_owner(client)[0] for client in clients} == homes
+
+        (leaving,) = set(upstreams) - set(upstreams.listed)
+        leaving.sessions = 0
+        await until(lambda: leaving not in set(upstreams))
+        now = {client: upstreams.for_owner(client) for client in clients}
+        assert all(leaving not in order and len(order) == 3 for order in now.values())

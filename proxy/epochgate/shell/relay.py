@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from epochgate.core.classify import NEEDS_BODY
 from epochgate.core.commands import SendUpstream
@@ -28,9 +28,9 @@ class Relayed:
 
     status: int | None
     error: str
-    upstream: Upstream | None = field(default=None, compare=False)  # who was asked last
 
 
+Answered = Callable[[int, Upstream], None]
 IsGone = Callable[[int, bytes], bool]  # by the status and the body of an answer
 _Round = tuple[Upstream, Sequence[Upstream]]
 _MAX_REFUSAL_BYTES = 65_536  # a body that speaks of a session is far shorter
@@ -42,7 +42,7 @@ async def relay(
     headers: Headers,
     leg: int,
     host: bytes | None = None,
-    *,
+    answered: Answered | None = None,
     is_gone: IsGone | None = None,
 ) -> Relayed:
     """Relay `exchange` and return when both sides are done.
@@ -50,11 +50,11 @@ async def relay(
     The first of `upstreams` is asked, the others in turn while none is reached; in a search also while the
     answer says, by `is_gone`, that the server does not know the session: it did nothing. `headers` are the
     end-to-end headers to send, `leg` is a number for the log, `host` replaces the upstream's own `Host`.
-    Cancelling breaks both sides.
+    `answered` is told the status that is passed on, and whose it is. Cancelling breaks both sides.
     """
     body = exchange.body if exchange.has_body else None
     request = SendUpstream(leg, exchange.method, exchange.target, headers, body)
-    pump = _Pump(exchange, request, host, is_gone)
+    pump = _Pump(exchange, request, host, answered, is_gone)
     if is_gone is None:
         pump.ask((upstreams[0], upstreams[1:]))
     else:
@@ -63,7 +63,7 @@ async def relay(
         await exchange.wait_done()
     finally:
         pump.stop()
-    return Relayed(pump.status, pump.error, pump.asked)
+    return Relayed(pump.status, pump.error)
 
 
 @dataclass(slots=True)
@@ -80,13 +80,19 @@ class _Pump:
     """Moves one upstream leg into one exchange, and the client's moods back."""
 
     def __init__(
-        self, exchange: Exchange, request: SendUpstream, host: bytes | None, is_gone: IsGone | None
+        self,
+        exchange: Exchange,
+        request: SendUpstream,
+        host: bytes | None,
+        answered: Answered | None,
+        is_gone: IsGone | None,
     ) -> None:
         self.status: int | None = None
         self.error = ""
         self._exchange = exchange
         self._request = request
         self._host = host
+        self._answered = answered
         self._is_gone = is_gone
         self._rounds: list[_Round] = []  # who is asked next, if this one is not it
         self._refusal: _Refusal | None = None
@@ -99,11 +105,6 @@ class _Pump:
         (upstream, others), *self._rounds = rounds
         self._leg = upstream.send(self._request, self, self._host, others=others)
         self._exchange.owner = self
-
-    @property
-    def asked(self) -> Upstream | None:
-        """Who was asked last."""
-        return None if self._leg is None else self._leg.upstream
 
     def stop(self) -> None:
         """Break whatever is not over yet."""
@@ -177,6 +178,8 @@ class _Pump:
 
     def _begin(self, status: int, headers: Headers, reason: bytes) -> None:
         self.status = status
+        if self._answered is not None and self._leg is not None and self._leg.upstream is not None:
+            self._answered(status, self._leg.upstream)
         framing = self._leg.framing if self._leg is not None else None
         self._open(status, headers, reason, framing or Framing(Delimiter.CLOSE))
         self._loop.call_soon(self._exchange.write, b"")  # the head alone, if no body came with it

@@ -3,7 +3,8 @@
 A server is a URL, or one address of a name that has several (a headless Service). What belongs to a session
 goes where the session was begun (`pinning.py`). A new session goes to the server with the least to do,
 stateless traffic too. Other traffic that is not guarded goes where the same client's went before, since the
-server may know it (HTTP+SSE, sign-ins). Who was not reached last is asked last.
+server may know it (HTTP+SSE, sign-ins), and that of a session that is not ours to who knows it. Who was not reached
+last is asked last.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ from epochgate.shell.upstream import Upstream
 _LEAST_INTERVAL_S = 1.0
 # A resolver that hangs keeps neither the start nor other names waiting.
 _LOOK_UP_S = 3.0
-_MAX_FOUND = 4096  # sessions that are not ours, of which is known where they are
+_MAX_FOUND = 4096  # owners
 
 Make = Callable[[Origin, Sequence[AddrInfoType]], Upstream]
 Find = Callable[[], Awaitable[Sequence[AddrInfoType]]]
 LookUp = Callable[[Origin, asyncio.AbstractEventLoop], Awaitable[Sequence[AddrInfoType]]]
+# Whose a request is that is not guarded: a client's, or of a session that is not ours; which, and its name.
+Owner = tuple[str, bytes]
 
 
 class _Name:
@@ -111,7 +114,7 @@ class Upstreams:
             is_one = interval_s is None or origin in others_look_up or literal(origin) is not None
             find = None if is_one else partial(find_addresses, origin, loop)
             self._names.append(_Name(origin, make, find, self._is_due.set))
-        self._found: OrderedDict[bytes, Upstream] = OrderedDict()
+        self._found: OrderedDict[Owner, Upstream] = OrderedDict()
         self.listed: tuple[Upstream, ...] = ()  # who may be given something new
         self.only: Upstream | None = None  # the server, if there is but one and nothing is left of others
         self._list()
@@ -134,15 +137,18 @@ class Upstreams:
         """In an order that is the same for all that bears this name, in any replica of the proxy."""
         return sorted(self.listed, key=lambda one: (one.is_reached is False, _rank(one, name)))
 
-    def for_stranger(self, session_id: bytes) -> list[Upstream]:
-        """Where a session may be that is not ours: where it was found before, then everywhere else."""
-        known = self._found.get(session_id)
-        return sorted(self.by_name(session_id), key=lambda one: one is not known)
+    def for_owner(self, owner: Owner) -> list[Upstream]:
+        """Where its requests were answered before, also when that is listed no longer, then `by_name`."""
+        order = self.by_name(owner[1])
+        known = self._found.get(owner)
+        if known is None or known not in self._all:
+            return order
+        return [known, *[one for one in order if one is not known]]
 
-    def found(self, session_id: bytes, upstream: Upstream) -> None:
-        """A session that is not ours is known there."""
-        self._found[session_id] = upstream
-        self._found.move_to_end(session_id)
+    def found(self, owner: Owner, upstream: Upstream) -> None:
+        """A request of `owner` was answered there."""
+        self._found[owner] = upstream
+        self._found.move_to_end(owner)
         if len(self._found) > _MAX_FOUND:
             self._found.popitem(last=False)
 
