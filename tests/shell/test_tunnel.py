@@ -92,7 +92,8 @@ async def test_the_request_itself_goes_through_as_if_there_were_no_proxy() -> No
     ("answer", "said"),
     [
         (b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "with '407 Proxy Authentication Required'"),
-        (b"HTTP/1.1 200 OK\r\n\r\nearly", "gave no answer to CONNECT"),
+        (b"HTTP/1.1 403 No\r\nContent-Length: 13\r\n\r\n<html>\r\n\r\n..", "with '403 No'"),
+        (b"HTTP/1.1 200 OK\r\n\r\nearly", "sent more than an answer to CONNECT"),
         (b"SSH-2.0-x\r\n\r\n", "with 'SSH-2.0-x'"),
         (b"HTTP/1.1 200 OK\r\n", "gave no answer to CONNECT"),
         (b"x" * 20_000, "gave no answer to CONNECT"),
@@ -142,7 +143,22 @@ def test_the_environment_says_which_proxy_if_it_is_asked(
     assert tunnel_for(origin, "off") is None
 
 
-def test_a_variable_that_names_no_http_proxy_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("https_proxy", "socks5://p:1")
-    with pytest.raises(ValueError, match="https_proxy of the environment: not an http:// URL"):
+@pytest.mark.parametrize(
+    "url",
+    [
+        "socks5://user:secret@p:1",
+        "http://user:se/cret@p:1",
+        "http://user:se#cret@p:1",
+        "http://user:secret@p:x",
+        "http://user:secret@exa\u2100mple:80",
+        "http://user:secret@",
+        "http://user:secret@[::1",
+    ],
+)
+def test_a_variable_that_names_no_http_proxy_is_said_without_its_password(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("https_proxy", url)
+    with pytest.raises(ValueError, match="https_proxy of the environment: not the URL of an HTTP") as told:
         tunnel_for(Origin.from_url("https://mcp.test"), "environment")
+    assert "se" not in str(told.value)

@@ -21,6 +21,9 @@ _MAX_HEAD_BYTES = 16_384
 _HEAD_END = b"\r\n\r\n"
 
 
+_NO_URL = "not the URL of an HTTP proxy; give for example http://proxy.example:3128"
+
+
 class NoTunnel(OSError):
     """The proxy would not connect; the text says what it answered."""
 
@@ -34,10 +37,17 @@ class Tunnel:
 
     @classmethod
     def from_url(cls, url: str) -> Tunnel:
-        """`url` is `http://[user:password@]host[:port]`; anything else raises ValueError saying why."""
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        if parts.scheme != "http":
-            raise ValueError("not an http:// URL; give for example http://proxy.example:3128")
+        """`url` is `http://[user:password@]host[:port]`; anything else raises ValueError saying why.
+
+        What is wrong is said without the URL, in which a password may stand.
+        """
+        try:
+            parts = urlsplit(url if "://" in url else f"http://{url}")
+            _ = parts.port
+        except ValueError:
+            raise ValueError(_NO_URL) from None
+        if parts.scheme != "http" or not parts.hostname or parts.path.strip("/") or parts.query:
+            raise ValueError(_NO_URL)
         authorization = ""
         if parts.username is not None:
             pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
@@ -64,18 +74,19 @@ class Tunnel:
         return "\r\n".join([*lines, "", ""]).encode()
 
     async def _read_answer(self, sock: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
-        """Read the head of the answer, and nothing of what follows it."""
-        head = b""
-        while not head.endswith(_HEAD_END):
+        """Read the head of the answer; what follows that of a connection that stands is the server's."""
+        head, end, rest = b"", b"", b""
+        while not end:
             data = await loop.sock_recv(sock, 4096)
-            head += data
-            is_beyond = _HEAD_END in head and not head.endswith(_HEAD_END)
-            if not data or is_beyond or len(head) > _MAX_HEAD_BYTES:
+            head, end, rest = (head + data).partition(_HEAD_END)
+            if not data or len(head) > _MAX_HEAD_BYTES:
                 raise NoTunnel(f"the proxy {self._name} gave no answer to CONNECT")
         line = head.partition(b"\r\n")[0].decode("latin-1")
         version, _, status = line.partition(" ")
         if not version.startswith("HTTP/1.") or not status.startswith("2"):
             raise NoTunnel(f"the proxy {self._name} answered CONNECT with {status or line!r}")
+        if rest:  # a server that speaks MCP never speaks first
+            raise NoTunnel(f"the proxy {self._name} sent more than an answer to CONNECT")
 
     @property
     def _name(self) -> str:

@@ -3,8 +3,8 @@
 A server is a URL, or one address of a name that has several (a headless Service). What belongs to a session
 goes where the session was begun (`pinning.py`). A new session goes to the server with the least to do,
 stateless traffic too. Other traffic that is not guarded goes where the same client's went before, since the
-server may know it (HTTP+SSE, sign-ins), and that of a session that is not ours to who knows it. Who was not reached
-last is asked last.
+server may know it (HTTP+SSE, sign-ins), and that of a session that is not ours to who knows it. Who was
+not reached last is asked last.
 """
 
 from __future__ import annotations
