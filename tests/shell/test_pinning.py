@@ -149,6 +149,19 @@ async def test_every_server_is_asked_before_one_is_asked_again() -> None:
         assert [await talk.ask() for _ in range(4)] == [None, None, None, b"d"]
 
 
+async def test_a_server_that_refuses_sessions_is_not_given_the_next_one() -> None:
+    """It has the least to do, so that it would be given all of them."""
+    busy, other = Server(b"a"), Server(b"1", b"2")
+    async with serving_all(busy, other), following(Dns(), *urls(busy, other)) as upstreams:
+        upstreams.listed[1].sessions = 9
+        busy.refuses = True
+        assert [await Talk(Pins(upstreams)).ask() for _ in range(3)] == [None, b"1", b"2"]
+
+        busy.refuses = False
+        upstreams.listed[0].answered_new(200)
+        assert await Talk(Pins(upstreams)).ask() == b"a"
+
+
 async def test_a_session_counts_where_it_lives_and_no_more_when_it_is_over() -> None:
     one, two = Server(b"a"), Server(b"b")
     async with serving_all(one, two), following(Dns(), *urls(one, two)) as upstreams:

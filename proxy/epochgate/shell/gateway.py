@@ -163,7 +163,9 @@ class Gateway:
         is_gone = partial(is_session_gone, self._policy) if traffic is TrafficClass.UNKNOWN else None
 
         def answered(status: int, upstream: Upstream) -> None:
-            if owner is not None and status < 400:
+            if owner is None:
+                upstream.answered_new(status)
+            elif status < 400:
                 self.upstreams.found(owner, upstream)
 
         relayed = await relay(exchange, self._whom(owner), headers, leg, host, answered, is_gone)

@@ -78,6 +78,8 @@ class Pins:
     def answered(self, leg: Leg, status: int, headers: Headers) -> Headers:
         """Note which server gave which session. Returns the headers for the core."""
         session_id = http.find(headers, http.SESSION_ID)
+        if leg is self._asked and leg.upstream is not None:
+            leg.upstream.answered_new(status)
         if session_id is None or leg.upstream is None:
             return headers
         if self._homes.get(session_id) is not leg.upstream or self._given is not None:

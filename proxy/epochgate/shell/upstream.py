@@ -31,6 +31,10 @@ _P = TypeVar("_P", bound=asyncio.BaseProtocol)
 _NEXT_ADDRESS_S = 0.25
 # With TLS 1.3 a server judges our certificate when the handshake is over on our side.
 _VERDICT_S = 0.25
+# Answers of a server that is there and takes nothing new. It gets nothing new for this long while others take
+# it: with the least to do it would get everything.
+_BUSY = frozenset((429, 502, 503, 504))
+_BUSY_S = 10.0
 # Requests that may meet the idle-close race without harm: running them twice changes nothing.
 _SAFE_METHODS = frozenset((b"GET", b"HEAD", b"OPTIONS"))
 
@@ -88,6 +92,7 @@ class Upstream:
         self.has_left = False
         self.is_reached: bool | None = None  # unknown
         self.reached_at: float | None = None
+        self._busy_until = 0.0
         self.on_unreachable: Callable[[], None] = _nothing
         self.find: Callable[[], Awaitable[Sequence[AddrInfoType]]] = self._look_up
         self._home = origin.home()
@@ -115,6 +120,15 @@ class Upstream:
     def load(self) -> int:
         """Sessions that live there, requests on their way there, and answers that come from there."""
         return self.sessions + len(self._tasks) + len(self._open) - len(self._idle)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it takes nothing new, as far as is known."""
+        return self._loop.time() < self._busy_until
+
+    def answered_new(self, status: int) -> None:
+        """What it answered something new, that any server might have been given."""
+        self._busy_until = self._loop.time() + _BUSY_S if status in _BUSY else 0.0
 
     @property
     def is_unused(self) -> bool:

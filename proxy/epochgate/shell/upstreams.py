@@ -126,11 +126,18 @@ class Upstreams:
     ) -> list[Upstream]:
         """In the order in which they are asked for a new session.
 
-        `first` is preferred if it is reached; who was asked `in_vain`, so many times, follows the others.
+        `first` is preferred if it is reached and not busy; who was asked `in_vain`, so many times, comes
+        behind the others.
         """
         return sorted(
             self.listed,
-            key=lambda one: (in_vain.get(one, 0), one.is_reached is False, one is not first, one.load),
+            key=lambda one: (
+                in_vain.get(one, 0),
+                one.is_reached is False,
+                one.is_busy,
+                one is not first,
+                one.load,
+            ),
         )
 
     def by_name(self, name: bytes) -> list[Upstream]:
