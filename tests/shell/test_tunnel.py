@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+import structlog
 
 from epochgate.core.events import LegEnd
+from epochgate.shell.connection import UpstreamLimits
 from epochgate.shell.origin import Origin
+from epochgate.shell.tls import Tls, TlsFiles, client_context
 from epochgate.shell.tunnel import NoTunnel, Tunnel, tunnel_for
 from epochgate.shell.upstream import Upstream
-from tests.shell.wire import Heard, Peer, Upstreams, call, on_each_loop, serving
+from tests.shell.wire import Heard, Peer, Upstreams, call, on_each_loop, serving, until
+from tests.support.certificates import Authority
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -86,6 +92,55 @@ async def test_the_request_itself_goes_through_as_if_there_were_no_proxy() -> No
         assert server.requests[0].startswith(b"POST /base/mcp HTTP/1.1\r\nHost: mcp.invalid:81\r\n")
         assert b"Proxy-" not in server.requests[0]
         await upstream.close()
+
+
+@on_each_loop
+async def test_a_server_behind_a_proxy_is_known_by_its_certificate() -> None:
+    """The proxy, which sees bytes only, is not; a name that stands on no certificate is refused."""
+    with TemporaryDirectory() as folder:
+        authority = Authority(Path(folder))
+        files = authority.issue("mcp.test")
+        tls = Tls(client_context, TlsFiles(authorities=files.authority), structlog.get_logger())
+        listening = await asyncio.start_server(_say_ok, "127.0.0.1", 0, ssl=authority.server_context(files))
+        port = listening.sockets[0].getsockname()[1]
+        ends = []
+        async with forwarding(to=port) as forwarder:
+            tunnel = Tunnel.from_url(f"http://127.0.0.1:{forwarder.port}")
+            for name in ("mcp.test", "other.test"):
+                upstream = Upstream(Origin.from_url(f"https://{name}"), tls=tls, tunnel=tunnel)
+                heard = Heard()
+                upstream.send(call(), heard)
+                ends.append(await heard.wait_end())
+                await upstream.close()
+        listening.close()
+
+    assert ends == [(LegEnd.CLEAN, ""), (LegEnd.NOT_SENT, "connect")]
+    assert forwarder.heads[0].startswith(b"CONNECT mcp.test:443 HTTP/1.1\r\n")
+
+
+async def _say_ok(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(ConnectionError, asyncio.IncompleteReadError):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(OK)
+        await writer.drain()
+        await reader.read()
+    writer.close()
+
+
+@on_each_loop
+async def test_a_proxy_that_never_answers_is_waited_for_as_long_as_for_a_server() -> None:
+    async with serving(_silent) as proxy:
+        tunnel = Tunnel.from_url(f"http://127.0.0.1:{proxy.port}")
+        upstream = Upstream(Origin.from_url("http://mcp.test"), UpstreamLimits(connect_s=0.05), tunnel=tunnel)
+        heard = Heard()
+        upstream.send(call(), heard)
+
+        assert await heard.wait_end() == (LegEnd.NOT_SENT, "connect")
+        await until(lambda: not proxy.playing)  # its connection is closed
+
+
+async def _silent(upstreams: Upstreams, peer: Peer) -> None:
+    await peer.wait_gone()
 
 
 @pytest.mark.parametrize(

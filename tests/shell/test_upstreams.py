@@ -6,6 +6,8 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 import structlog
@@ -15,10 +17,12 @@ from structlog.testing import capture_logs
 from epochgate.core.events import LegEnd
 from epochgate.shell import upstreams as upstreams_module
 from epochgate.shell.origin import Origin
+from epochgate.shell.tls import Tls, TlsFiles, client_context
 from epochgate.shell.upstream import Upstream
 from epochgate.shell.upstreams import Upstreams
 from tests.shell.wire import Heard, Peer, call, serving, until
 from tests.shell.wire import Upstreams as ScriptedServer
+from tests.support.certificates import Authority
 
 NAME = "mcp.test:8000"
 SOON_S = 0.005
@@ -244,6 +248,34 @@ async def test_a_server_that_is_not_reached_has_its_name_looked_up_at_once() -> 
                 await until(lambda: server.has_left)
 
             assert ends == [(LegEnd.NOT_SENT, "connect"), (LegEnd.GONE, "connect")]
+
+
+async def test_each_server_of_a_name_is_known_by_the_name_and_told_it() -> None:
+    """Certificates and `Host` are of the name, whichever address is connected to."""
+    with TemporaryDirectory() as folder:
+        authority = Authority(Path(folder))
+        files = authority.issue("mcp.test")
+        tls = Tls(client_context, TlsFiles(authorities=files.authority), structlog.get_logger())
+        heads: list[bytes] = []
+
+        async def note(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            heads.append(await reader.readuntil(b"\r\n\r\n"))
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            await writer.drain()
+            writer.close()
+
+        listening = await asyncio.start_server(note, "127.0.0.1", 0, ssl=authority.server_context(files))
+        port = listening.sockets[0].getsockname()[1]
+        url = f"https://mcp.test:{port}/base"
+        upstream = Upstream(Origin.from_url(url), tls=tls, addresses=(v4("127.0.0.1", port),))
+        heard = Heard()
+        upstream.send(call(), heard)
+        assert await heard.wait_end() == (LegEnd.CLEAN, "")
+        await upstream.close()
+        listening.close()
+
+    assert upstream.name == f"mcp.test:{port} (127.0.0.1)"
+    assert heads[0].startswith(b"POST /base/mcp HTTP/1.1\r\nHost: mcp.test:%d\r\n" % port)
 
 
 async def test_who_has_the_least_to_do_is_asked_first_and_who_is_not_reached_last() -> None:
