@@ -105,7 +105,7 @@ async def test_a_balancer_s_addresses_are_one_server_where_the_settings_say_so()
 async def test_a_list_is_several_servers_and_addresses_are_not_looked_up() -> None:
     dns = Dns()
     async with following(dns, "http://10.0.0.1:8000", "http://[::1]:8000/base") as upstreams:
-        assert names(upstreams) == ["10.0.0.1:8000", "[::1]:8000"]
+        assert names(upstreams) == ["10.0.0.1:8000", "[::1]:8000/base"]
         assert dns.asked == 0
 
 
@@ -274,7 +274,7 @@ async def test_each_server_of_a_name_is_known_by_the_name_and_told_it() -> None:
         await upstream.close()
         listening.close()
 
-    assert upstream.name == f"mcp.test:{port} (127.0.0.1)"
+    assert upstream.name == f"mcp.test:{port}/base (127.0.0.1)"
     assert heads[0].startswith(b"POST /base/mcp HTTP/1.1\r\nHost: mcp.test:%d\r\n" % port)
 
 
@@ -300,6 +300,13 @@ async def test_a_client_finds_the_same_server_and_loses_it_only_with_the_server(
 
     assert set(before.values()) == {f"10.0.0.{at}" for at in range(1, 5)}
     assert all(after[name] == where for name, where in before.items() if where != "10.0.0.4")
+
+
+async def test_servers_under_two_paths_of_one_host_are_told_apart() -> None:
+    async with following(Dns(), "http://10.0.0.1/a", "http://10.0.0.1/b") as upstreams:
+        assert names(upstreams) == ["10.0.0.1/a", "10.0.0.1/b"]
+        first = {upstreams.by_name(b"10.1.0.%d" % at)[0] for at in range(64)}
+        assert first == set(upstreams.listed)
 
 
 async def test_where_a_name_belongs_is_remembered_for_a_bounded_number() -> None:

@@ -111,10 +111,11 @@ class Upstream:
 
     @property
     def name(self) -> str:
-        """`host:port` as the URL says it, with the address where that does not say which server it is."""
-        authority = self.origin.authority.decode()
+        """`host:port` and the path, as the URL says them, with the address where that does not say which
+        server it is."""
+        place = (self.origin.authority + self.origin.base_path).decode()
         host = self.addresses[0][4][0] if self.addresses else self.origin.host
-        return authority if host == self.origin.host else f"{authority} ({host})"
+        return place if host == self.origin.host else f"{place} ({host})"
 
     @property
     def load(self) -> int:
