@@ -83,11 +83,12 @@ class _Name:
         listed = dict.fromkeys(
             there.get(address) or self._make(self.origin, (address,)) for address in dict.fromkeys(addresses)
         )
-        has_changed = list(listed) != self.listed
+        if listed.keys() == set(self.listed):
+            return False  # in another order, as many resolvers give them each time
         self.listed, self.left = list(listed), [upstream for upstream in known if upstream not in listed]
         for upstream in (*self.listed, *self.left):
             upstream.has_left = upstream not in listed
-        return has_changed
+        return True
 
 
 class Upstreams:
