@@ -237,10 +237,22 @@ async def test_a_name_that_cannot_be_looked_up_keeps_its_servers() -> None:
     dns = Dns(v4("10.0.0.1"), v4("10.0.0.2"))
     async with following(dns) as upstreams:
         before = upstreams.listed
-        dns.addresses = None
         asked = dns.asked
-        await until(lambda: dns.asked >= asked + 2)
-        assert upstreams.listed == before
+        with capture_logs() as lines:
+            addresses, dns.addresses = dns.addresses, None
+            await until(lambda: dns.asked >= asked + 3)
+            assert upstreams.listed == before
+            dns.addresses = addresses
+            await until(lambda: len(lines) == 2)
+
+        failed, again = lines
+        assert failed == {
+            "event": "name not looked up",
+            "log_level": "warning",
+            "upstream": NAME,
+            "reason": "try again",
+        }
+        assert again == {"event": "name looked up again", "log_level": "info", "upstream": NAME}
 
 
 async def test_a_server_that_is_not_reached_has_its_name_looked_up_at_once() -> None:

@@ -21,7 +21,7 @@ from aiohappyeyeballs.types import AddrInfoType
 
 from epochgate.observe.logs import Logger
 from epochgate.shell.origin import Origin, literal, look_up
-from epochgate.shell.sockets import CONNECT_ERRORS
+from epochgate.shell.sockets import CONNECT_ERRORS, reason_of
 from epochgate.shell.upstream import Upstream
 
 # After a connect that failed the name is looked up at once, but not more often than this.
@@ -50,6 +50,8 @@ class _Name:
         """
         self.origin = origin
         self.find = find
+        self.text = origin.authority.decode()
+        self.is_found = True
         self._on_changed = on_changed
         self.listed = [make(origin, ())]
         self.left: list[Upstream] = []
@@ -190,12 +192,19 @@ class Upstreams:
         try:
             async with asyncio.timeout(_LOOK_UP_S):
                 addresses = await find()
-        except CONNECT_ERRORS:
-            return  # who was there may still be; the probes tell
+        except CONNECT_ERRORS as error:  # who was there may still be; the probes tell
+            if name.is_found:
+                reason = reason_of(error) if isinstance(error, OSError) else str(error)
+                self._log.warning("name not looked up", upstream=name.text, reason=reason)
+            name.is_found = False
+            return
+        if not name.is_found:
+            self._log.info("name looked up again", upstream=name.text)
+        name.is_found = True
         if addresses and name.take(addresses):
             self._list()
             servers = [upstream.name for upstream in name.listed]
-            self._log.info("servers changed", upstream=name.origin.authority.decode(), servers=servers)
+            self._log.info("servers changed", upstream=name.text, servers=servers)
 
     def _list(self) -> None:
         self.listed = tuple(upstream for name in self._names for upstream in name.listed)
