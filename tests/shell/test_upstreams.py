@@ -182,11 +182,13 @@ async def test_a_name_that_cannot_be_looked_up_at_first_has_a_server_all_the_sam
 async def test_a_resolver_that_hangs_keeps_neither_the_start_nor_other_names_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(upstreams_module, "_LOOK_UP_S", SOON_S)
+    monkeypatch.setattr(upstreams_module, "_FIRST_LOOK_UP_S", SOON_S)
     dns = Dns(v4("10.0.0.1"), v4("10.0.0.2"))
     dns.hangs_for.add("hangs.test")
     async with following(dns, "http://hangs.test", f"http://{NAME}") as upstreams:
         assert names(upstreams) == ["hangs.test", f"{NAME} (10.0.0.1)", f"{NAME} (10.0.0.2)"]
+        dns.addresses = (v4("10.0.0.2"), v4("10.0.0.3"))
+        await until(lambda: names(upstreams)[1:] == [f"{NAME} (10.0.0.2)", f"{NAME} (10.0.0.3)"])
 
 
 async def _quiet(server: ScriptedServer, peer: Peer) -> None:

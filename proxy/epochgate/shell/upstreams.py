@@ -26,8 +26,9 @@ from epochgate.shell.upstream import Upstream
 
 # After a connect that failed the name is looked up at once, but not more often than this.
 _LEAST_INTERVAL_S = 1.0
-# A resolver that hangs keeps neither the start nor other names waiting.
-_LOOK_UP_S = 3.0
+# The start waits no longer than this for a name; afterwards a resolver may have to ask a second name server.
+_FIRST_LOOK_UP_S = 3.0
+_LOOK_UP_S = 20.0
 _MAX_FOUND = 4096  # owners
 
 Make = Callable[[Origin, Sequence[AddrInfoType]], Upstream]
@@ -43,16 +44,13 @@ class _Name:
     One address of each family is one server, which is looked up for each connection, so that it may move.
     """
 
-    def __init__(self, origin: Origin, make: Make, find: Find | None, on_changed: Callable[[], None]) -> None:
-        """`find` looks its addresses up; without it, they are those of one server.
-
-        `on_changed` is called when a connection finds more than one.
-        """
+    def __init__(self, origin: Origin, make: Make, find: Find | None) -> None:
+        """`find` looks its addresses up; without it, they are those of one server."""
         self.origin = origin
         self.find = find
         self.text = origin.authority.decode()
         self.is_found = True
-        self._on_changed = on_changed
+        self.is_due = asyncio.Event()  # it is to be looked up at once
         self.listed = [make(origin, ())]
         self.left: list[Upstream] = []
         self._make = make
@@ -66,7 +64,7 @@ class _Name:
         addresses = await self.find()
         if not _is_one(addresses):
             addresses = self._place_of_only(addresses)
-            self._on_changed()
+            self.is_due.set()
         self._last = addresses
         return addresses
 
@@ -111,12 +109,11 @@ class Upstreams:
         loop = asyncio.get_running_loop()
         self._log = log
         self._interval_s = interval_s
-        self._is_due = asyncio.Event()
         self._names = []
         for origin in origins:
             is_one = interval_s is None or origin in others_look_up or literal(origin) is not None
             find = None if is_one else partial(find_addresses, origin, loop)
-            self._names.append(_Name(origin, make, find, self._is_due.set))
+            self._names.append(_Name(origin, make, find))
         self._found: OrderedDict[Owner, Upstream] = OrderedDict()
         self.listed: tuple[Upstream, ...] = ()  # who may be given something new
         self.only: Upstream | None = None  # the server, if there is but one and nothing is left of others
@@ -166,31 +163,31 @@ class Upstreams:
 
     async def start(self) -> None:
         """Look at every name once, so that the first session finds its server."""
-        await self._refresh()
+        followed = [(name, name.find) for name in self._names if name.find]
+        await asyncio.gather(*[self._look_up(name, find, _FIRST_LOOK_UP_S) for name, find in followed])
 
     async def watch(self) -> None:
         """Follow the names until cancelled."""
-        if self._interval_s is None or not any(name.find for name in self._names):
-            return
+        every_s = self._interval_s
+        if every_s is not None:
+            await asyncio.gather(*[self._follow(one, one.find, every_s) for one in self._names if one.find])
+
+    async def _follow(self, name: _Name, find: Find, interval_s: float) -> None:
         while True:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._interval_s):
-                    await self._is_due.wait()
-            self._is_due.clear()
-            await self._refresh()
-            await asyncio.sleep(min(_LEAST_INTERVAL_S, self._interval_s))
-
-    async def _refresh(self) -> None:
-        await asyncio.gather(*[self._look_up(name, name.find) for name in self._names if name.find])
-        for name in self._names:
+                async with asyncio.timeout(interval_s):
+                    await name.is_due.wait()
+            name.is_due.clear()
+            await self._look_up(name, find, _LOOK_UP_S)
             for upstream in [one for one in name.left if one.is_unused]:
                 name.left.remove(upstream)
                 self._list()
                 await upstream.close()
+            await asyncio.sleep(min(_LEAST_INTERVAL_S, interval_s))
 
-    async def _look_up(self, name: _Name, find: Find) -> None:
+    async def _look_up(self, name: _Name, find: Find, within_s: float) -> None:
         try:
-            async with asyncio.timeout(_LOOK_UP_S):
+            async with asyncio.timeout(within_s):
                 addresses = await find()
         except CONNECT_ERRORS as error:  # who was there may still be; the probes tell
             if name.is_found:
@@ -210,8 +207,9 @@ class Upstreams:
         self.listed = tuple(upstream for name in self._names for upstream in name.listed)
         self._all = (*self.listed, *(upstream for name in self._names for upstream in name.left))
         self.only = self._all[0] if len(self._all) == 1 else None
-        for upstream in self._all:
-            upstream.on_unreachable = self._is_due.set
+        for name in self._names:
+            for upstream in (*name.listed, *name.left):
+                upstream.on_unreachable = name.is_due.set
 
     def __iter__(self) -> Iterator[Upstream]:
         return iter(self._all)
