@@ -179,6 +179,11 @@ async def test_a_proxy_that_does_not_connect_is_named_with_what_it_said(answer: 
         ({"ALL_PROXY": "http://p"}, "https://mcp.test", "p"),
         ({"HTTPS_PROXY": "http://p:1", "NO_PROXY": "localhost,.test"}, "https://mcp.test", None),
         ({"HTTPS_PROXY": "http://p:1", "NO_PROXY": "mcp.test:8443"}, "https://mcp.test:8443", None),
+        ({"http_proxy": "p:1", "NO_PROXY": "localhost, 10.0.0.0/8"}, "http://10.1.2.3:8000", None),
+        ({"http_proxy": "p:1", "NO_PROXY": "10.0.0.0/8,fd00::/8"}, "http://11.1.2.3:8000", "p:1"),
+        ({"http_proxy": "p:1", "NO_PROXY": "10.0.0.0/8,fd00::/8"}, "http://[fd00::7]", None),
+        ({"http_proxy": "p:1", "NO_PROXY": "[::1]"}, "http://[::1]:8000", None),
+        ({"http_proxy": "p:1", "NO_PROXY": "*"}, "http://mcp.test", None),
         ({}, "https://mcp.test", None),
     ],
 )

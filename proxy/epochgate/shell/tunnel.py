@@ -9,13 +9,16 @@ from __future__ import annotations
 import asyncio
 import base64
 import socket
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies_environment, proxy_bypass
 
 from aiohappyeyeballs import start_connection
 
-from epochgate.shell.origin import Origin, look_up
+from epochgate.shell.origin import Origin, literal, look_up
 
 _MAX_HEAD_BYTES = 16_384
 _HEAD_END = b"\r\n\r\n"
@@ -101,9 +104,25 @@ def tunnel_for(origin: Origin, setting: str) -> Tunnel | None:
         return Tunnel.from_url(setting)
     proxies = getproxies_environment()
     url = proxies.get(origin.scheme) or proxies.get("all")
-    if not url or proxy_bypass(f"{origin.host}:{origin.port}", proxies):
+    if not url or _is_excepted(origin, proxies):
         return None
     try:
         return Tunnel.from_url(url)
     except ValueError as error:
         raise ValueError(f"{origin.scheme}_proxy of the environment: {error}") from None
+
+
+def _is_excepted(origin: Origin, proxies: Mapping[str, str]) -> bool:
+    """Whether NO_PROXY names the host: by a name, a domain, an address, or a network of addresses."""
+    if proxy_bypass(f"{origin.host}:{origin.port}", dict(proxies)):
+        return True
+    if literal(origin) is None:
+        return False
+    address = ip_address(origin.host)
+    return any(address in network for network in _networks(proxies.get("no", "")))
+
+
+def _networks(text: str) -> Iterator[IPv4Network | IPv6Network]:
+    for word in text.split(","):
+        with suppress(ValueError):
+            yield ip_network(word.strip(" []"), strict=False)
