@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
+import pytest
+
 from epochgate.core import http
 from epochgate.core.http import Headers
+from epochgate.shell import upstream as upstream_module
 from epochgate.shell.leg import Leg
 from epochgate.shell.pinning import Pins
 from tests.shell import wire
@@ -21,6 +25,8 @@ class Server:
         self.names = iter(names)
         self.seen: list[bytes | None] = []
         self.refuses = False
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
         self.port = 0
 
     async def play(self, upstreams: wire.Upstreams, peer: Peer) -> None:
@@ -28,6 +34,7 @@ class Server:
             head, _ = await upstreams.take(peer)
             asked = head.partition(b"Mcp-Session-Id: ")[2].partition(b"\r\n")[0] or None
             self.seen.append(asked)
+            await self.may_answer.wait()
             status = b"503 No" if self.refuses else b"200 OK"
             told = b"" if self.refuses else b"Mcp-Session-Id: %b\r\n" % (asked or next(self.names))
             await peer.send(b"HTTP/1.1 %b\r\n%bContent-Length: 0\r\n\r\n" % (status, told))
@@ -160,6 +167,30 @@ async def test_a_server_that_refuses_sessions_is_not_given_the_next_one() -> Non
         busy.refuses = False
         upstreams.listed[0].answered_new(200)
         assert await Talk(Pins(upstreams)).ask() == b"a"
+
+
+async def test_a_server_that_lets_a_session_wait_is_not_given_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It hangs, which no connect shows; also when the one who waited has given up."""
+    monkeypatch.setattr(upstream_module, "_SLOW_S", 0.01)
+    hangs, other = Server(b"a"), Server(b"1", b"2")
+    hangs.may_answer.clear()
+    async with serving_all(hangs, other), following(Dns(), *urls(hangs, other)) as upstreams:
+        first, second = upstreams.listed
+        second.sessions = 9
+        waiting = Heard()
+        leg = Pins(upstreams).send(call(), waiting, None)
+        await until(lambda: hangs.seen == [None] and first.is_busy)
+        assert await Talk(Pins(upstreams)).ask() == b"1"
+        leg.close()
+        assert await Talk(Pins(upstreams)).ask() == b"2"
+        assert hangs.seen == [None]
+
+        loop = asyncio.get_running_loop()
+        answered_at = loop.time()
+        await until(lambda: loop.time() > answered_at + 0.02)
+        assert not second.is_busy  # it has answered
 
 
 async def test_a_session_counts_where_it_lives_and_no_more_when_it_is_over() -> None:

@@ -73,13 +73,14 @@ class Pins:
         if not order or self.home is not None:
             order = self._upstreams.by_load(self.home, self._in_vain or {})
         self._asked = order[0].send(request, sink, host, is_decoded=True, others=order[1:])
+        order[0].asked_new(self._asked)
         return self._asked
 
     def answered(self, leg: Leg, status: int, headers: Headers) -> Headers:
         """Note which server gave which session. Returns the headers for the core."""
         session_id = http.find(headers, http.SESSION_ID)
         if leg is self._asked and leg.upstream is not None:
-            leg.upstream.answered_new(status)
+            leg.upstream.answered_new(status, leg)
         if session_id is None or leg.upstream is None:
             return headers
         if self._homes.get(session_id) is not leg.upstream or self._given is not None:

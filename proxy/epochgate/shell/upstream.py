@@ -18,7 +18,7 @@ from aiohappyeyeballs.types import AddrInfoType
 from epochgate.core.commands import SendUpstream
 from epochgate.core.events import LegEnd
 from epochgate.shell.connection import LegConnection, UpstreamLimits
-from epochgate.shell.leg import Leg, LegSink
+from epochgate.shell.leg import Leg, LegSink, LegState
 from epochgate.shell.locations import Home
 from epochgate.shell.origin import Origin, look_up
 from epochgate.shell.sockets import CONNECT_ERRORS
@@ -31,9 +31,10 @@ _P = TypeVar("_P", bound=asyncio.BaseProtocol)
 _NEXT_ADDRESS_S = 0.25
 # With TLS 1.3 a server judges our certificate when the handshake is over on our side.
 _VERDICT_S = 0.25
-# Answers of a server that is there and takes nothing new. It gets nothing new for this long while others take
-# it: with the least to do it would get everything.
+# What a server answers that is there and takes nothing new; or it lets a new session wait for so long. It
+# gets nothing new for a while if others take it: with the least to do it would get everything.
 _BUSY = frozenset((429, 502, 503, 504))
+_SLOW_S = 5.0
 _BUSY_S = 10.0
 # Requests that may meet the idle-close race without harm: running them twice changes nothing.
 _SAFE_METHODS = frozenset((b"GET", b"HEAD", b"OPTIONS"))
@@ -92,6 +93,7 @@ class Upstream:
         self.has_left = False
         self.is_reached: bool | None = None  # unknown
         self.reached_at: float | None = None
+        self._asked: dict[Leg, float] = {}  # for new sessions, and since when they are not answered
         self._busy_until = 0.0
         self.on_unreachable: Callable[[], None] = _nothing
         self.find: Callable[[], Awaitable[Sequence[AddrInfoType]]] = self._look_up
@@ -125,10 +127,22 @@ class Upstream:
     @property
     def is_busy(self) -> bool:
         """Whether it takes nothing new, as far as is known."""
-        return self._loop.time() < self._busy_until
+        now = self._loop.time()
+        for leg, at in tuple(self._asked.items()):
+            if now - at >= _SLOW_S:
+                self._busy_until = now + _BUSY_S
+            if leg.state is LegState.OVER or leg.upstream is not self:
+                del self._asked[leg]
+        return now < self._busy_until
 
-    def answered_new(self, status: int) -> None:
-        """What it answered something new, that any server might have been given."""
+    def asked_new(self, leg: Leg) -> None:
+        """It is asked for a session on `leg`, that any server might have been asked for."""
+        self._asked[leg] = self._loop.time()
+
+    def answered_new(self, status: int, leg: Leg | None = None) -> None:
+        """What it answered something new."""
+        if leg is not None:
+            self._asked.pop(leg, None)
         self._busy_until = self._loop.time() + _BUSY_S if status in _BUSY else 0.0
 
     @property
