@@ -89,6 +89,8 @@ async def _trouble_of(upstream: Upstream) -> str | None:
     """Why the server was not reached, or None."""
     try:
         await upstream.probe()
+    except TimeoutError:
+        return "no answer in time"
     except OSError as error:
         return reason_of_handshake(error)
     except CONNECT_ERRORS as error:

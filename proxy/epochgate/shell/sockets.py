@@ -36,8 +36,6 @@ def reason_of(error: OSError) -> str:
 
     Names that do not resolve have an errno of another table.
     """
-    if isinstance(error, TimeoutError):
-        return "no answer in time"
     if error.errno is not None and not isinstance(error, socket.gaierror):
         return os.strerror(error.errno).lower()
     return (error.strerror or str(error)).lower() or "the peer closed the connection"

@@ -191,8 +191,7 @@ class Upstreams:
                 addresses = await find()
         except CONNECT_ERRORS as error:  # who was there may still be; the probes tell
             if name.is_found:
-                reason = reason_of(error) if isinstance(error, OSError) else str(error)
-                self._log.warning("name not looked up", upstream=name.text, reason=reason)
+                self._log.warning("name not looked up", upstream=name.text, reason=_why(error))
             name.is_found = False
             return
         if not name.is_found:
@@ -222,6 +221,12 @@ class Upstreams:
 def _is_one(addresses: Sequence[AddrInfoType]) -> bool:
     families = [family for family, *_ in dict.fromkeys(addresses)]
     return len(set(families)) == len(families)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return reason_of(error) if isinstance(error, OSError) else str(error)
 
 
 def _rank(upstream: Upstream, name: bytes) -> bytes:
