@@ -222,7 +222,6 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_forwarding.py::test_an_answer_that_another_session_took_has_its_call_restarted",
     ),
     "R19": (
-        "faults/test_sessions_on_two_servers.py::test_an_answer_goes_to_the_server_that_asked",
         "core/test_forwarding.py::test_an_answer_in_one_batch_with_a_notification_goes_to_its_own_question",
         "core/test_restarting.py::test_ids_asked_twice_on_one_call_prove_another_session_too",
         "core/test_questions.py::test_two_sessions_that_ask_the_same_id_get_each_its_own_answer",
