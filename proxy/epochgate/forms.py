@@ -38,12 +38,25 @@ def _read_listeners(value: object) -> tuple[Place, ...]:
 
 def _read_upstreams(value: object) -> tuple[str, ...]:
     given = value if isinstance(value, list | tuple) else [one.strip() for one in str(value).split(",")]
-    urls = tuple(map(_read_upstream, given))
-    if not urls:
+    given = [one for one in given if one != ""]
+    if not given:
         raise ValueError("no URL; give the server's, for example http://127.0.0.1:8000")
-    if len(set(urls)) < len(urls):
-        raise ValueError("a URL stands twice; give each once")
-    return urls
+    urls: dict[tuple[object, ...], str] = {}
+    for number, one in enumerate(given, start=1):
+        try:
+            url = _read_upstream(one)
+        except ValueError as error:
+            raise ValueError(str(error) if len(given) == 1 else f"number {number} is {error}") from None
+        if urls.setdefault(_server(url), url) is not url:
+            raise ValueError(f"number {number} stands there twice; give each server once")
+    return tuple(urls.values())
+
+
+def _server(url: str) -> tuple[object, ...]:
+    """What two URLs of one server have in common."""
+    parts = urlsplit(url)
+    port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+    return parts.scheme, parts.hostname, port, parts.path.rstrip("/")
 
 
 def _read_upstream(value: object) -> str:
@@ -56,7 +69,7 @@ def _read_upstream(value: object) -> str:
     if url.scheme not in ("http", "https") or not has_host or not _PRINTABLE.fullmatch(str(value)):
         raise ValueError(f"not an http or https URL; {wrong}")
     if url.username is not None or url.query or url.fragment:
-        raise ValueError(f"has credentials, a query or a fragment; {wrong}")
+        raise ValueError(f"a URL with credentials, a query or a fragment; {wrong}")
     return str(value)
 
 

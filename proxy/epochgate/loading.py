@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ _PREFIX = "EPOCHGATE_"
 # the like into every pod beside a Service of that name.
 _NEAR = 0.8
 _MAX_SHOWN_CHARS = 60
+_CREDENTIALS = re.compile(r"//[^\s,']*@")  # of a URL; a password may hold any character
 
 
 class BadSettings(UsageError):
@@ -169,7 +171,7 @@ def _place(
     name = str(detail["loc"][0])
     if name in SECRETS:
         return f"{name}: "
-    shown = repr(str(detail["input"]))[:_MAX_SHOWN_CHARS]
+    shown = repr(_CREDENTIALS.sub("//***@", str(detail["input"])))[:_MAX_SHOWN_CHARS]
     if name in flags:
         return f"{_flag(name)} {shown}: "
     if name in from_env:

@@ -56,7 +56,7 @@ def test_an_answer_that_the_server_refuses_leaves_its_question_open(status: int)
     assert alice.answer == result(5)
 
 
-@pytest.mark.parametrize("how", [LegEnd.NOT_SENT, LegEnd.BROKEN, LegEnd.SILENT])
+@pytest.mark.parametrize("how", [LegEnd.NOT_SENT, LegEnd.GONE, LegEnd.BROKEN, LegEnd.SILENT])
 def test_a_strangers_delete_that_nobody_answers_ends_nothing(how: LegEnd) -> None:
     play = opened()
     alice, leg = open_call(play)

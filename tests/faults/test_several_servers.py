@@ -255,6 +255,17 @@ async def test_stateless_traffic_goes_to_whoever_has_the_least_to_do() -> None:
         assert idle.counts["ping"] == 3
 
 
+async def test_stateless_traffic_passes_a_server_by_that_says_it_is_busy() -> None:
+    async with several() as scene:
+        scene.servers[0].override = whole(503)
+        scene.servers[1].override = whole(200, [], b"{}")
+        async with Client(scene.proxy.port) as client:
+            ping = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "ping"}).encode()
+            found = [(await client.send("POST", "/mcp", STATELESS, ping)).status for _ in range(4)]
+
+        assert found == [503, 200, 200, 200]
+
+
 async def test_a_slow_heal_does_not_move_sessions_of_the_server_that_lives() -> None:
     """Only what lived there moves: the other's sessions never notice."""
     async with several(2, **SOON) as scene:

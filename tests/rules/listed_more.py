@@ -93,6 +93,8 @@ LISTED: dict[str, tuple[str, ...]] = {
         "core/test_healing.py::test_what_waited_for_a_heal_that_was_refused_goes_up_when_its_client_negotiates_anew",
     ),
     "R28": (
+        "core/test_gone_servers.py::"
+        "test_a_call_that_finds_the_next_server_gone_as_well_is_healed_again_and_then_given_up",
         "core/test_forwarding.py::test_a_call_that_asked_on_the_standalone_stream_is_not_run_again_either",
         "rules/test_policy.py::test_answers_given_as_a_batch_are_answers_all_the_same",
         "rules/test_policy.py::test_an_unannotated_tool_by_default",

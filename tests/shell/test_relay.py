@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Callable
 
 from epochgate.shell.exchange import Exchange
+from epochgate.shell.headers import request_headers
 from epochgate.shell.relay import Relayed, relay
 from tests.shell.wire import (
     Peer,
@@ -248,3 +250,22 @@ async def test_a_relay_that_is_cancelled_breaks_both_sides() -> None:
             relays[0].cancel()
             assert await client.read_rest() == b""
             await until(lambda: not server.playing)
+
+
+@on_each_loop
+async def test_a_search_passes_by_a_server_that_has_left_its_place() -> None:
+    """It went while it was connected to."""
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        port = unused.getsockname()[1]
+        script = _answering(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+        async with sending_to(port) as gone, serving(script) as server, sending_to(server.port) as alive:
+            gone.has_left = True
+
+            async def search(exchange: Exchange) -> None:
+                headers = request_headers(exchange.raw_headers)
+                await relay(exchange, (gone, alive), headers, 1, is_gone=lambda status, body: True)
+
+            async with listening(search) as (_, own_port), connected(own_port) as client:
+                await client.send(GET)
+                assert (await client.read_message())[1] == b"ok"

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+import structlog
 
 from epochgate.core.events import LegEnd
+from epochgate.shell.connection import UpstreamLimits
 from epochgate.shell.origin import Origin
+from epochgate.shell.tls import Tls, TlsFiles, client_context
 from epochgate.shell.tunnel import NoTunnel, Tunnel, tunnel_for
 from epochgate.shell.upstream import Upstream
-from tests.shell.wire import Heard, Peer, Upstreams, call, on_each_loop, serving
+from tests.shell.wire import Heard, Peer, Upstreams, call, on_each_loop, serving, until
+from tests.support.certificates import Authority
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -88,11 +94,63 @@ async def test_the_request_itself_goes_through_as_if_there_were_no_proxy() -> No
         await upstream.close()
 
 
+@on_each_loop
+async def test_a_server_behind_a_proxy_is_known_by_its_certificate() -> None:
+    """The proxy, which sees bytes only, is not; a name that stands on no certificate is refused."""
+    with TemporaryDirectory() as folder:
+        authority = Authority(Path(folder))
+        files = authority.issue("mcp.test")
+        tls = Tls(
+            client_context, TlsFiles(authorities=files.authority), structlog.get_logger(), lambda _: None
+        )
+        listening = await asyncio.start_server(_say_ok, "127.0.0.1", 0, ssl=authority.server_context(files))
+        port = listening.sockets[0].getsockname()[1]
+        ends = []
+        async with forwarding(to=port) as forwarder:
+            tunnel = Tunnel.from_url(f"http://127.0.0.1:{forwarder.port}")
+            for name in ("mcp.test", "other.test"):
+                upstream = Upstream(Origin.from_url(f"https://{name}"), tls=tls, tunnel=tunnel)
+                heard = Heard()
+                upstream.send(call(), heard)
+                ends.append(await heard.wait_end())
+                await upstream.close()
+        listening.close()
+
+    assert ends == [(LegEnd.CLEAN, ""), (LegEnd.NOT_SENT, "connect")]
+    assert forwarder.heads[0].startswith(b"CONNECT mcp.test:443 HTTP/1.1\r\n")
+
+
+async def _say_ok(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with suppress(ConnectionError, asyncio.IncompleteReadError):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(OK)
+        await writer.drain()
+        await reader.read()
+    writer.close()
+
+
+@on_each_loop
+async def test_a_proxy_that_never_answers_is_waited_for_as_long_as_for_a_server() -> None:
+    async with serving(_silent) as proxy:
+        tunnel = Tunnel.from_url(f"http://127.0.0.1:{proxy.port}")
+        upstream = Upstream(Origin.from_url("http://mcp.test"), UpstreamLimits(connect_s=0.05), tunnel=tunnel)
+        heard = Heard()
+        upstream.send(call(), heard)
+
+        assert await heard.wait_end() == (LegEnd.NOT_SENT, "connect")
+        await until(lambda: not proxy.playing)  # its connection is closed
+
+
+async def _silent(upstreams: Upstreams, peer: Peer) -> None:
+    await peer.wait_gone()
+
+
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
         (b"HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "with '407 Proxy Authentication Required'"),
-        (b"HTTP/1.1 200 OK\r\n\r\nearly", "gave no answer to CONNECT"),
+        (b"HTTP/1.1 403 No\r\nContent-Length: 13\r\n\r\n<html>\r\n\r\n..", "with '403 No'"),
+        (b"HTTP/1.1 200 OK\r\n\r\nearly", "sent more than an answer to CONNECT"),
         (b"SSH-2.0-x\r\n\r\n", "with 'SSH-2.0-x'"),
         (b"HTTP/1.1 200 OK\r\n", "gave no answer to CONNECT"),
         (b"x" * 20_000, "gave no answer to CONNECT"),
@@ -123,6 +181,11 @@ async def test_a_proxy_that_does_not_connect_is_named_with_what_it_said(answer: 
         ({"ALL_PROXY": "http://p"}, "https://mcp.test", "p"),
         ({"HTTPS_PROXY": "http://p:1", "NO_PROXY": "localhost,.test"}, "https://mcp.test", None),
         ({"HTTPS_PROXY": "http://p:1", "NO_PROXY": "mcp.test:8443"}, "https://mcp.test:8443", None),
+        ({"http_proxy": "p:1", "NO_PROXY": "localhost, 10.0.0.0/8"}, "http://10.1.2.3:8000", None),
+        ({"http_proxy": "p:1", "NO_PROXY": "10.0.0.0/8,fd00::/8"}, "http://11.1.2.3:8000", "p:1"),
+        ({"http_proxy": "p:1", "NO_PROXY": "10.0.0.0/8,fd00::/8"}, "http://[fd00::7]", None),
+        ({"http_proxy": "p:1", "NO_PROXY": "[::1]"}, "http://[::1]:8000", None),
+        ({"http_proxy": "p:1", "NO_PROXY": "*"}, "http://mcp.test", None),
         ({}, "https://mcp.test", None),
     ],
 )
@@ -142,7 +205,22 @@ def test_the_environment_says_which_proxy_if_it_is_asked(
     assert tunnel_for(origin, "off") is None
 
 
-def test_a_variable_that_names_no_http_proxy_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("https_proxy", "socks5://p:1")
-    with pytest.raises(ValueError, match="https_proxy of the environment: not an http:// URL"):
+@pytest.mark.parametrize(
+    "url",
+    [
+        "socks5://user:secret@p:1",
+        "http://user:se/cret@p:1",
+        "http://user:se#cret@p:1",
+        "http://user:secret@p:x",
+        "http://user:secret@exa\u2100mple:80",
+        "http://user:secret@",
+        "http://user:secret@[::1",
+    ],
+)
+def test_a_variable_that_names_no_http_proxy_is_said_without_its_password(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("https_proxy", url)
+    with pytest.raises(ValueError, match="https_proxy of the environment: not the URL of an HTTP") as told:
         tunnel_for(Origin.from_url("https://mcp.test"), "environment")
+    assert "se" not in str(told.value)

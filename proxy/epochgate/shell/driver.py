@@ -149,7 +149,7 @@ class Driver:
     # --- LegSink --------------------------------------------------------------------------------
 
     def leg_answered(self, leg: int, status: int, headers: Headers, reason: bytes) -> None:
-        self._note(self._legs.get(leg), status, headers)
+        headers = self._note(self._legs.get(leg), status, headers)
         self.feed(LegAnswered(leg, status, headers, reason))
 
     def leg_read(self, leg: int, data: bytes) -> None:
@@ -175,16 +175,16 @@ class Driver:
             self._go_on()
 
     def leg_whole(self, leg: int, status: int, headers: Headers, reason: bytes, body: bytes) -> None:
-        self._note(self._legs.pop(leg, None), status, headers)
+        headers = self._note(self._legs.pop(leg, None), status, headers)
         self.feed(LegCompleted(leg, status, headers, body, reason))
 
-    def _note(self, leg: Leg | None, status: int, headers: Headers) -> None:
+    def _note(self, leg: Leg | None, status: int, headers: Headers) -> Headers:
         if leg is None:
-            return
-        self.pins.answered(leg, status, headers)
+            return headers
         browsers = self.exchanges.browsers
         if browsers is not None and leg.origin is not None:
             browsers.told(leg.origin, headers)
+        return self.pins.answered(leg, status, headers)
 
     def leg_ended(self, leg: int, end: LegEnd, error: str) -> None:
         ended = self._legs.pop(leg, None)

@@ -7,8 +7,10 @@ import itertools
 import re
 import time
 from collections.abc import Sequence
+from functools import partial
 
 from epochgate.core import http
+from epochgate.core.classify import is_session_gone
 from epochgate.core.commands import Respond, UpstreamFailed
 from epochgate.core.delivery import JSON_HEADERS, TEXT_HEADERS
 from epochgate.core.era import Intake, TrafficClass, classify, method_label
@@ -31,7 +33,7 @@ from epochgate.shell.pinning import Pins
 from epochgate.shell.relay import relay
 from epochgate.shell.sessions import Key, Sessions, place
 from epochgate.shell.upstream import Upstream
-from epochgate.shell.upstreams import Upstreams
+from epochgate.shell.upstreams import Owner, Upstreams
 from epochgate.state.memory import MemoryStore
 from epochgate.state.store import SessionStore
 
@@ -159,28 +161,34 @@ class Gateway:
 
     async def _relay(self, exchange: Exchange, headers: Headers, traffic: TrafficClass) -> None:
         leg, host = next(self._relay_legs), self._heads.host(exchange)
-        stranger = http.find(headers, http.SESSION_ID) if traffic is TrafficClass.UNKNOWN else None
-        is_search = stranger is not None and self.upstreams.only is None
-        whom = self._whom(exchange, headers, traffic, stranger)
-        relayed = await relay(exchange, whom, headers, leg, host, is_search=is_search)
-        if is_search and stranger is not None and relayed.upstream is not None and relayed.status != 404:
-            self.upstreams.found(stranger, relayed.upstream)
+        owner = self._owner(exchange, headers, traffic)
+        is_gone = partial(is_session_gone, self._policy) if traffic is TrafficClass.UNKNOWN else None
+
+        def answered(status: int, upstream: Upstream) -> None:
+            if owner is None:
+                upstream.answered_new(status)
+            elif status < 400:
+                self.upstreams.found(owner, upstream)
+
+        relayed = await relay(exchange, self._whom(owner), headers, leg, host, answered, is_gone)
         if relayed.error:
             self.observer.why = relayed.why
             self.observer.saw("", UpstreamFailed(relayed.error))
             self.observer.why = ""
 
-    def _whom(
-        self, exchange: Exchange, headers: Headers, traffic: TrafficClass, stranger: bytes | None
-    ) -> Sequence[Upstream]:
+    def _owner(self, exchange: Exchange, headers: Headers, traffic: TrafficClass) -> Owner | None:
+        """Whose a request is that is not guarded; None if any server will do."""
+        if self.upstreams.only is not None or traffic is TrafficClass.MODERN:
+            return None
+        if traffic is TrafficClass.UNKNOWN:
+            return "session", http.find(headers, http.SESSION_ID) or b""
+        return "client", self._heads.client(exchange, headers)
+
+    def _whom(self, owner: Owner | None) -> Sequence[Upstream]:
         """The servers in the order in which they are asked for what is not guarded."""
         if self.upstreams.only is not None:
             return (self.upstreams.only,)
-        if stranger is not None:
-            return self.upstreams.for_stranger(stranger)
-        if traffic is TrafficClass.MODERN:
-            return self.upstreams.by_load()
-        return self.upstreams.by_name(self._heads.client(exchange, headers))
+        return self.upstreams.by_load() if owner is None else self.upstreams.for_owner(owner)
 
     def _open(self, exchange: Exchange, headers: Headers) -> Driver:
         """A driver for the session that an `initialize` may open."""
@@ -195,7 +203,7 @@ class Gateway:
             is_volatile=self.store.is_volatile,
         )
         has_stream = _NAMES_STREAM.search(exchange.target) is not None
-        first = self._whom(exchange, headers, TrafficClass.PLAIN, None) if has_stream else ()
+        first = self._whom(self._owner(exchange, headers, TrafficClass.PLAIN)) if has_stream else ()
         return self._begin(core, host, Pins(self.upstreams, first))
 
     def adopt(self, core: Session, opener: Driver, exchange: Exchange | None) -> None:

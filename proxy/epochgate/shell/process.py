@@ -154,10 +154,10 @@ class Process:
 
     async def start(self) -> None:
         """Open every listener, then say where. Raises `CannotStart`."""
-        await self._upstreams.start()
         for number in (signal.SIGTERM, signal.SIGINT):
             self._loop.add_signal_handler(number, self._on_signal)
         self._loop.add_signal_handler(signal.SIGHUP, self._on_hangup)
+        await self._upstreams.start()
         told: dict[str, str] = {}
         for name, listener in self._beside.items():
             try:

@@ -9,16 +9,22 @@ from __future__ import annotations
 import asyncio
 import base64
 import socket
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies_environment, proxy_bypass
 
 from aiohappyeyeballs import start_connection
 
-from epochgate.shell.origin import Origin, look_up
+from epochgate.shell.origin import Origin, literal, look_up
 
 _MAX_HEAD_BYTES = 16_384
 _HEAD_END = b"\r\n\r\n"
+
+
+_NO_URL = "not the URL of an HTTP proxy; give for example http://proxy.example:3128"
 
 
 class NoTunnel(OSError):
@@ -34,10 +40,17 @@ class Tunnel:
 
     @classmethod
     def from_url(cls, url: str) -> Tunnel:
-        """`url` is `http://[user:password@]host[:port]`; anything else raises ValueError saying why."""
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        if parts.scheme != "http":
-            raise ValueError("not an http:// URL; give for example http://proxy.example:3128")
+        """`url` is `http://[user:password@]host[:port]`; anything else raises ValueError saying why.
+
+        What is wrong is said without the URL, in which a password may stand.
+        """
+        try:
+            parts = urlsplit(url if "://" in url else f"http://{url}")
+            _ = parts.port
+        except ValueError:
+            raise ValueError(_NO_URL) from None
+        if parts.scheme != "http" or not parts.hostname or parts.path.strip("/") or parts.query:
+            raise ValueError(_NO_URL)
         authorization = ""
         if parts.username is not None:
             pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
@@ -64,18 +77,19 @@ class Tunnel:
         return "\r\n".join([*lines, "", ""]).encode()
 
     async def _read_answer(self, sock: socket.socket, loop: asyncio.AbstractEventLoop) -> None:
-        """Read the head of the answer, and nothing of what follows it."""
-        head = b""
-        while not head.endswith(_HEAD_END):
+        """Read the head of the answer; what follows that of a connection that stands is the server's."""
+        head, end, rest = b"", b"", b""
+        while not end:
             data = await loop.sock_recv(sock, 4096)
-            head += data
-            is_beyond = _HEAD_END in head and not head.endswith(_HEAD_END)
-            if not data or is_beyond or len(head) > _MAX_HEAD_BYTES:
+            head, end, rest = (head + data).partition(_HEAD_END)
+            if not data or len(head) > _MAX_HEAD_BYTES:
                 raise NoTunnel(f"the proxy {self._name} gave no answer to CONNECT")
         line = head.partition(b"\r\n")[0].decode("latin-1")
         version, _, status = line.partition(" ")
         if not version.startswith("HTTP/1.") or not status.startswith("2"):
             raise NoTunnel(f"the proxy {self._name} answered CONNECT with {status or line!r}")
+        if rest:  # a server that speaks MCP never speaks first
+            raise NoTunnel(f"the proxy {self._name} sent more than an answer to CONNECT")
 
     @property
     def _name(self) -> str:
@@ -90,9 +104,25 @@ def tunnel_for(origin: Origin, setting: str) -> Tunnel | None:
         return Tunnel.from_url(setting)
     proxies = getproxies_environment()
     url = proxies.get(origin.scheme) or proxies.get("all")
-    if not url or proxy_bypass(f"{origin.host}:{origin.port}", proxies):
+    if not url or _is_excepted(origin, proxies):
         return None
     try:
         return Tunnel.from_url(url)
     except ValueError as error:
         raise ValueError(f"{origin.scheme}_proxy of the environment: {error}") from None
+
+
+def _is_excepted(origin: Origin, proxies: Mapping[str, str]) -> bool:
+    """Whether NO_PROXY names the host: by a name, a domain, an address, or a network of addresses."""
+    if proxy_bypass(f"{origin.host}:{origin.port}", dict(proxies)):
+        return True
+    if literal(origin) is None:
+        return False
+    address = ip_address(origin.host)
+    return any(address in network for network in _networks(proxies.get("no", "")))
+
+
+def _networks(text: str) -> Iterator[IPv4Network | IPv6Network]:
+    for word in text.split(","):
+        with suppress(ValueError):
+            yield ip_network(word.strip(" []"), strict=False)

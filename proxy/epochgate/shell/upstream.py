@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar, cast
 
 from aiohappyeyeballs import start_connection
@@ -18,7 +18,7 @@ from aiohappyeyeballs.types import AddrInfoType
 from epochgate.core.commands import SendUpstream
 from epochgate.core.events import LegEnd
 from epochgate.shell.connection import LegConnection, UpstreamLimits
-from epochgate.shell.leg import Leg, LegSink
+from epochgate.shell.leg import Leg, LegSink, LegState
 from epochgate.shell.locations import Home
 from epochgate.shell.origin import Origin, look_up
 from epochgate.shell.sockets import CONNECT_ERRORS
@@ -31,6 +31,11 @@ _P = TypeVar("_P", bound=asyncio.BaseProtocol)
 _NEXT_ADDRESS_S = 0.25
 # With TLS 1.3 a server judges our certificate when the handshake is over on our side.
 _VERDICT_S = 0.25
+# What a server answers that is there and takes nothing new; or it lets a new session wait for so long. It
+# gets nothing new for a while if others take it: with the least to do it would get everything.
+_BUSY = frozenset((429, 502, 503, 504))
+_SLOW_S = 5.0
+_BUSY_S = 10.0
 # Requests that may meet the idle-close race without harm: running them twice changes nothing.
 _SAFE_METHODS = frozenset((b"GET", b"HEAD", b"OPTIONS"))
 
@@ -88,7 +93,10 @@ class Upstream:
         self.has_left = False
         self.is_reached: bool | None = None  # unknown
         self.reached_at: float | None = None
+        self._asked: dict[Leg, float] = {}  # for new sessions, and since when they are not answered
+        self._busy_until = 0.0
         self.on_unreachable: Callable[[], None] = _nothing
+        self.find: Callable[[], Awaitable[Sequence[AddrInfoType]]] = self._look_up
         self._home = origin.home()
         self.limits = limits or UpstreamLimits()
         self._loop = loop or asyncio.get_running_loop()
@@ -105,15 +113,37 @@ class Upstream:
 
     @property
     def name(self) -> str:
-        """`host:port` as the URL says it, with the address where that does not say which server it is."""
-        authority = self.origin.authority.decode()
+        """`host:port` and the path, as the URL says them, with the address where that does not say which
+        server it is."""
+        place = (self.origin.authority + self.origin.base_path).decode()
         host = self.addresses[0][4][0] if self.addresses else self.origin.host
-        return authority if host == self.origin.host else f"{authority} ({host})"
+        return place if host == self.origin.host else f"{place} ({host})"
 
     @property
     def load(self) -> int:
         """Sessions that live there, requests on their way there, and answers that come from there."""
         return self.sessions + len(self._tasks) + len(self._open) - len(self._idle)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it takes nothing new, as far as is known."""
+        now = self._loop.time()
+        for leg, at in tuple(self._asked.items()):
+            if now - at >= _SLOW_S:
+                self._busy_until = now + _BUSY_S
+            if leg.state is LegState.OVER or leg.upstream is not self:
+                del self._asked[leg]
+        return now < self._busy_until
+
+    def asked_new(self, leg: Leg) -> None:
+        """It is asked for a session on `leg`, that any server might have been asked for."""
+        self._asked[leg] = self._loop.time()
+
+    def answered_new(self, status: int, leg: Leg | None = None) -> None:
+        """What it answered something new."""
+        if leg is not None:
+            self._asked.pop(leg, None)
+        self._busy_until = self._loop.time() + _BUSY_S if status in _BUSY else 0.0
 
     @property
     def is_unused(self) -> bool:
@@ -200,12 +230,15 @@ class Upstream:
 
     async def _open_with(self, factory: Callable[[], _P]) -> _P:
         if self._tunnel is None:
-            addresses = self.addresses or await look_up(self.origin, self._loop)
+            addresses = self.addresses or await self.find()
             sock = await start_connection(addresses, happy_eyeballs_delay=_NEXT_ADDRESS_S, loop=self._loop)
         else:
             sock = await self._tunnel.open(self.origin, self._loop)
         _, connection = await self._loop.create_connection(factory, sock=sock, **self._tls_options())
         return connection
+
+    async def _look_up(self) -> Sequence[AddrInfoType]:
+        return await look_up(self.origin, self._loop)
 
     def _tls_options(self) -> dict[str, Any]:
         if self._tls is None:

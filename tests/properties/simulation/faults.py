@@ -26,7 +26,8 @@ UPSTREAM: tuple[Fault, ...] = (
     *(_S.clean_end, _S.upstream_stall),
 )
 SESSION: tuple[Fault, ...] = (
-    *(_S.evict, _S.restart, _S.recreate, _S.recreate, _S.standalone_gap, _S.mute, _C.poke),
+    *(_S.evict, _S.restart, _S.recreate, _S.recreate, _S.standalone_gap, _S.mute, _S.move_away),
+    _C.poke,
 )
 USER: tuple[Fault, ...] = (_C.cancel, _C.cancel, _C.cancel, _C.delete, _C.delete_in_heal)
 CALLERS: tuple[Fault, ...] = (_C.refresh, _C.expire, _C.trespass, _C.trespass, _C.trespass, _C.borrow)

@@ -90,6 +90,10 @@ class Server:
         for stream in self.streams.kept:
             self.streams.end(stream, is_clean=False)
 
+    def move_away(self) -> None:
+        """Another process takes new connections: what runs goes on, and nobody can ask for more of it."""
+        self.left_behind |= self.names.keys()
+
     def be_silent(self, seconds: float) -> None:
         """Requests are taken and not answered; some of their connections break at the end of it."""
         self.mute_until = self.clock.now + seconds

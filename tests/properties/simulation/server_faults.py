@@ -76,6 +76,11 @@ def restart(at: Targets) -> str:
     return f"down for {seconds} s"
 
 
+def move_away(at: Targets) -> str:
+    at.world.server.move_away()
+    return "what runs goes on"
+
+
 def mute(at: Targets) -> str:
     seconds = at.rng.choice((1.0, 8.0, 30.0, 120.0))
     at.world.server.be_silent(seconds)
