@@ -68,8 +68,12 @@ class UpstreamAddresses(Enum):
 
 
 class UnknownSessions(Enum):
-    """What becomes of a request, other than a resume, of a session never seen."""
+    """What becomes of a request, other than a resume, of a session never seen.
 
+    AUTO: it passes to an only server. Of several the wrong one may know the id, or make a session of any id.
+    """
+
+    AUTO = "auto"
     PASS = "pass"
     REFUSE = "refuse"
 
@@ -163,7 +167,9 @@ class Settings(Limits):
         "protocol revisions without sessions, which pass untouched",
     )
     unknown_sessions: UnknownSessions = _choice(
-        UnknownSessions.PASS, "requests of a session never seen here; a resume of one is always refused"
+        UnknownSessions.AUTO,
+        "requests of a session never seen here: pass (several servers are searched for it), refuse, or auto: "
+        "pass to an only server; a resume of one is always refused",
     )
 
     # policy

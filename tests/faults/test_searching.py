@@ -40,7 +40,7 @@ async def searching() -> AsyncIterator[Scene]:
     async with AsyncExitStack() as stack:
         servers = [await stack.enter_async_context(serving(McpServer())) for _ in range(2)]
         urls = ", ".join(f"http://127.0.0.1:{server.port}" for server in servers)
-        proxy = await stack.enter_async_context(guarding(urls))
+        proxy = await stack.enter_async_context(guarding(urls, unknown_sessions="pass"))
         upstreams = proxy.process._upstreams  # only here is known who is asked first
         home = servers[1]
         while True:

@@ -174,7 +174,7 @@ async def test_equal_ids_of_two_servers_are_two_sessions() -> None:
 
 async def test_a_session_begun_elsewhere_is_found_and_asked_for_no_more() -> None:
     """A 404 of the other replica is not taken for its loss."""
-    async with several() as scene:
+    async with several(2, unknown_sessions="pass") as scene:
         for server in scene.servers:
             async with Client(server.port) as direct:
                 await direct.open()
@@ -188,8 +188,22 @@ async def test_a_session_begun_elsewhere_is_found_and_asked_for_no_more() -> Non
         assert sum(calls) - 6 <= 2  # each was looked for at most once in the wrong place
 
 
+async def test_a_session_begun_elsewhere_is_not_looked_for_unless_the_settings_say_so() -> None:
+    """The wrong server may give the same id to another client, or make a session of any id (G2)."""
+    async with (
+        several() as scene,
+        Client(scene.servers[0].port) as direct,
+        Client(scene.proxy.port) as client,
+    ):
+        await direct.open()
+        client.session = direct.session
+
+        assert (await client.call()).status == 404
+        assert [server.executions for server in scene.servers] == [0, 0]
+
+
 async def test_a_session_that_nobody_knows_is_told_404_once() -> None:
-    async with several() as scene, Client(scene.proxy.port) as client:
+    async with several(2, unknown_sessions="pass") as scene, Client(scene.proxy.port) as client:
         client.session = "nobody-s"
 
         answer = await client.call()
@@ -204,7 +218,7 @@ async def test_a_search_never_asks_again_what_may_have_run() -> None:
     async def breaks(peer: Peer) -> None:
         await peer.close()
 
-    async with several() as scene, Client(scene.proxy.port) as client:
+    async with several(2, unknown_sessions="pass") as scene, Client(scene.proxy.port) as client:
         client.session = "nobody-s"
         for server in scene.servers:
             server.on_request = breaks

@@ -153,11 +153,21 @@ class Gateway:
                 return _Way(TrafficClass.SESSION, opening)
             case Intake.UNKNOWN_RESUME:
                 exchange.respond(404, TEXT_HEADERS, _SESSION_NOT_FOUND)
-            case Intake.UNKNOWN_SESSION if self._settings.unknown_sessions is UnknownSessions.REFUSE:
+            case Intake.UNKNOWN_SESSION if not self._passes_strangers:
                 exchange.respond(404, TEXT_HEADERS, _SESSION_NOT_FOUND)
             case _:
                 return _Way(intake.traffic_class, relayed=self._heads.forwarded(exchange, headers))
         return _Way(intake.traffic_class)
+
+    @property
+    def _passes_strangers(self) -> bool:
+        match self._settings.unknown_sessions:
+            case UnknownSessions.AUTO:
+                return self.upstreams.only is not None
+            case UnknownSessions.PASS:
+                return True
+            case UnknownSessions.REFUSE:
+                return False
 
     async def _relay(self, exchange: Exchange, headers: Headers, traffic: TrafficClass) -> None:
         leg, host = next(self._relay_legs), self._heads.host(exchange)
