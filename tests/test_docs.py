@@ -119,6 +119,18 @@ def test_the_design_names_every_module_of_core_and_shell_and_no_other() -> None:
     assert sorted(named) == sorted(there)
 
 
+def test_the_design_names_every_part_of_the_package_and_no_other() -> None:
+    (tree,) = re.findall(r"(?s)```\nproxy/epochgate/\n(.*?)```", page("docs/design.md"))
+    there = [
+        f"{path.name}/" if path.is_dir() else path.name
+        for path in (ROOT / "proxy" / "epochgate").iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").is_file()
+    ]
+    assert sorted(re.findall(r"(?<=  )[a-z]+(?:/|\.py)", tree)) == sorted(
+        name for name in there if not name.startswith("__")
+    )
+
+
 def test_the_sections_that_the_code_cites_are_in_the_design() -> None:
     sections = set(re.findall(r"(?m)^## (\d+)\. ", page("docs/design.md")))
     cited = {
@@ -136,7 +148,7 @@ def test_the_classes_of_traffic_are_in_the_design() -> None:
     assert all(f"| `{member.value}` |" in design for member in TrafficClass)
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/operating.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/operating.md", "docs/kubernetes.md"])
 def test_metrics_that_a_page_names_exist(name: str) -> None:
     known = {metric.full_name for metric in METRICS}
     named = set(re.findall(r"\bepochgate_[a-z_]+", page(name)))
