@@ -141,10 +141,17 @@ def test_a_gateway_drains_at_sigterm(helm: Engine) -> None:
         ("gateway-many", "Sessions are in the store and go on"),
         ("sidecar-everything", "Clients use https://ledger-epochgate.tools:443"),
         (SIDECAR, "Port 8000 of the pod can be reached past epochgate"),
+        (SIDECAR, "If your server takes any id, set settings.unknown_sessions to refuse"),
+        (SIDECAR, "curl http://127.0.0.1:8809/sessions"),
+        ("sidecar-everything", "curl -H 'Authorization: Bearer TOKEN' http://127.0.0.1:8809/sessions"),
     ],
 )
 def test_the_notes_say_what_has_to_be_known(name: str, said: str, helm: Engine) -> None:
     assert said in " ".join(helm.notes(values(name)).split())
+
+
+def test_the_notes_do_not_ask_for_what_is_set(helm: Engine) -> None:
+    assert "unknown_sessions" not in helm.notes(values(SIDECAR, settings__unknown_sessions="refuse"))
 
 
 def test_the_notes_do_not_warn_of_a_port_that_is_closed(helm: Engine) -> None:
