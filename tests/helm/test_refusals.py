@@ -60,6 +60,7 @@ EMPTY = """
     [
         {"settings__drain": 35},
         {"settings__drain": "35s"},
+        {"server__lifecycle": {"preStop": {"sleep": {"seconds": 35}}}},
         {"settings__upstream": "http://localhost:8000/a"},
         {"settings__upstream": "https://[::1]:8000"},
         {"admin": {"exposed": True, "token": {"existingSecret": "a"}}},
