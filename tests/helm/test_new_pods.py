@@ -135,7 +135,9 @@ def test_a_gateway_drains_at_sigterm(helm: Engine) -> None:
     ("name", "said"),
     [
         (SIDECAR, "A rollout replaces the pod, and its memory dies with it: owed answers get 25 s to come"),
+        (SIDECAR, "later requests of its sessions get 404, and clients have to initialize anew."),
         (GATEWAY, "A rollout replaces the pod, and its memory dies with it"),
+        (GATEWAY, "later requests of its sessions pass to the server unguarded"),
         ("sidecar-many-by-ingress", "its sessions end with it, since they are on its emptyDir"),
         ("sidecar-many-by-ingress", "Each of the 2 pods has sessions of its own"),
         ("gateway-many", "Sessions are in the store and go on"),
@@ -150,8 +152,12 @@ def test_the_notes_say_what_has_to_be_known(name: str, said: str, helm: Engine) 
     assert said in " ".join(helm.notes(values(name)).split())
 
 
-def test_the_notes_do_not_ask_for_what_is_set(helm: Engine) -> None:
-    assert "unknown_sessions" not in helm.notes(values(SIDECAR, settings__unknown_sessions="refuse"))
+@pytest.mark.parametrize("name", [SIDECAR, GATEWAY])
+def test_the_notes_do_not_ask_for_what_is_set(name: str, helm: Engine) -> None:
+    notes = helm.notes(values(name, settings__unknown_sessions="refuse"))
+
+    assert "later requests of its sessions\nget 404, and clients have to initialize anew." in notes
+    assert "unknown_sessions" not in notes
 
 
 def test_the_notes_do_not_warn_of_a_port_that_is_closed(helm: Engine) -> None:
