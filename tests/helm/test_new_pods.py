@@ -160,5 +160,22 @@ def test_the_notes_do_not_ask_for_what_is_set(name: str, helm: Engine) -> None:
     assert "unknown_sessions" not in notes
 
 
+@pytest.mark.parametrize(
+    ("stop", "is_warned"),
+    [
+        ({"sleep": {"seconds": 24}}, True),
+        ({"exec": {"command": ["/finish"]}}, True),
+        ({"sleep": {"seconds": 25}}, False),
+        (None, False),
+    ],
+)
+def test_the_notes_warn_of_a_server_that_may_go_before_the_drain_is_over(
+    stop: Any, is_warned: bool, helm: Engine
+) -> None:
+    notes = helm.notes(values(SIDECAR, server__lifecycle={"preStop": stop}))
+
+    assert ("The preStop of your server has to last 25 s" in notes) == is_warned
+
+
 def test_the_notes_do_not_warn_of_a_port_that_is_closed(helm: Engine) -> None:
     assert "past epochgate" not in helm.notes(values(SIDECAR, networkPolicy={"enabled": True}))
