@@ -59,6 +59,10 @@ SMALL = {"settings__journal_total": "64MiB", "settings__journal_session": "64MiB
         ({"limits": {"memory": "1Gi"}}, {"requests": {"cpu": "100m"}, "limits": {"memory": "1Gi"}}),
         ({"requests": {"memory": "2Gi"}}, {"requests": {"cpu": "100m", "memory": "2Gi"}}),
         (
+            {"requests": {"cpu": "100m"}, "limits": None},
+            {"requests": {"cpu": "100m", "memory": "362Mi"}, "limits": {"memory": "1253Mi"}},
+        ),
+        (
             {"limits": {"cpu": 2}},
             {"requests": {"cpu": "100m", "memory": "362Mi"}, "limits": {"cpu": 2, "memory": "1253Mi"}},
         ),

@@ -70,6 +70,7 @@ EMPTY = """
         {"global": {"registry": "x"}, "enabled": True},
         # What stands in a file without anything behind it.
         dict.fromkeys(EMPTY),
+        dict.fromkeys(["probes__startup", "resources__requests", "resources__limits"]),
     ],
 )
 def test_what_is_right_is_taken(changed: dict[str, Any], helm: Engine) -> None:
