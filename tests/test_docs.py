@@ -168,6 +168,26 @@ def test_the_readme_shows_the_defaults_of_its_settings() -> None:
     assert checked >= 8
 
 
+def test_limits_that_a_page_names_have_the_values_that_it_gives_them() -> None:
+    """As `drain` (25 s): a unit may be another one, as long as it comes to the same."""
+    known = {limit.name: in_units(limit.default) for limit in table()}
+    given = [
+        (path.name, name, in_units(amount))
+        for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))
+        for name, amount in re.findall(r"`(\w+)`\s\((\d[\d,]*(?: (?:s|min|h|MiB))?)\b", path.read_text())
+        if name in known
+    ]
+
+    assert len(given) > 10
+    assert [one for one in given if one[2] != known[one[1]]] == []
+
+
+def in_units(amount: str) -> tuple[str, int]:
+    number, _, unit = amount.replace(",", "").partition(" ")
+    seconds = {"s": 1, "min": 60, "h": 3600}
+    return ("s", int(number) * seconds[unit]) if unit in seconds else (unit, int(number))
+
+
 def test_links_lead_somewhere() -> None:
     for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
         for target in re.findall(r"\]\(([^)#:]+)\)", path.read_text()):
