@@ -119,6 +119,18 @@ def test_the_design_names_every_module_of_core_and_shell_and_no_other() -> None:
     assert sorted(named) == sorted(there)
 
 
+def test_the_design_names_every_part_of_the_package_and_no_other() -> None:
+    (tree,) = re.findall(r"(?s)```\nproxy/epochgate/\n(.*?)```", page("docs/design.md"))
+    there = [
+        f"{path.name}/" if path.is_dir() else path.name
+        for path in (ROOT / "proxy" / "epochgate").iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").is_file()
+    ]
+    assert sorted(re.findall(r"(?<=  )[a-z]+(?:/|\.py)", tree)) == sorted(
+        name for name in there if not name.startswith("__")
+    )
+
+
 def test_the_sections_that_the_code_cites_are_in_the_design() -> None:
     sections = set(re.findall(r"(?m)^## (\d+)\. ", page("docs/design.md")))
     cited = {
@@ -136,7 +148,7 @@ def test_the_classes_of_traffic_are_in_the_design() -> None:
     assert all(f"| `{member.value}` |" in design for member in TrafficClass)
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/operating.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/operating.md", "docs/kubernetes.md"])
 def test_metrics_that_a_page_names_exist(name: str) -> None:
     known = {metric.full_name for metric in METRICS}
     named = set(re.findall(r"\bepochgate_[a-z_]+", page(name)))
@@ -154,6 +166,26 @@ def test_the_readme_shows_the_defaults_of_its_settings() -> None:
             assert shown.replace("`", "") == wanted
             checked += 1
     assert checked >= 8
+
+
+def test_limits_that_a_page_names_have_the_values_that_it_gives_them() -> None:
+    """As `drain` (25 s): a unit may be another one, as long as it comes to the same."""
+    known = {limit.name: in_units(limit.default) for limit in table()}
+    given = [
+        (path.name, name, in_units(amount))
+        for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md"))
+        for name, amount in re.findall(r"`(\w+)`\s\((\d[\d,]*(?: (?:s|min|h|MiB))?)\b", path.read_text())
+        if name in known
+    ]
+
+    assert len(given) > 10
+    assert [one for one in given if one[2] != known[one[1]]] == []
+
+
+def in_units(amount: str) -> tuple[str, int]:
+    number, _, unit = amount.replace(",", "").partition(" ")
+    seconds = {"s": 1, "min": 60, "h": 3600}
+    return ("s", int(number) * seconds[unit]) if unit in seconds else (unit, int(number))
 
 
 def test_links_lead_somewhere() -> None:

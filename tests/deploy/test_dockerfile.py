@@ -65,7 +65,7 @@ def test_its_version_is_the_packages() -> None:
     assert f"ARG VERSION={__version__}" in instructions()
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/operating.md"])
+@pytest.mark.parametrize("name", ["README.md", "docs/operating.md", "docs/kubernetes.md", "docs/inject.md"])
 def test_a_page_names_the_image_of_this_version(name: str) -> None:
     assert set(re.findall(r"\bepochgate:(\d[\d.]*\d)", (ROOT / name).read_text())) == {__version__}
 

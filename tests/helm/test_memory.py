@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.deploy.image import MEMORY_LIMIT_BYTES
-from tests.helm.charts import GATEWAY, Engine, container, values
+from tests.helm.charts import GATEWAY, Engine, container, pod_of, values
 from tests.peers.install import TREE
 
 # Settings and values -> request and limit.
@@ -40,9 +40,12 @@ def test_memory_follows_from_the_caps(
 
 
 def test_the_page_says_what_the_defaults_come_to(helm: Engine) -> None:
-    resources = container(helm.render(values(GATEWAY)), "epochgate")["resources"]
+    objects = helm.render(values(GATEWAY))
+    resources = container(objects, "epochgate")["resources"]
     page = (TREE / "docs" / "kubernetes.md").read_text()
 
+    assert "`terminationGracePeriodSeconds` (45 s)" in page
+    assert pod_of(objects)["spec"]["terminationGracePeriodSeconds"] == 45
     assert resources["limits"]["memory"] == f"{MEMORY_LIMIT_BYTES >> 20}Mi" == "1253Mi"
     assert "64 + 469 + 78 + 512 + 130 = 1,253 Mi, and a request of 362 Mi" in page
     little = values(GATEWAY, settings__max_sessions=500, **SMALL)
@@ -58,6 +61,10 @@ SMALL = {"settings__journal_total": "64MiB", "settings__journal_session": "64MiB
     [
         ({"limits": {"memory": "1Gi"}}, {"requests": {"cpu": "100m"}, "limits": {"memory": "1Gi"}}),
         ({"requests": {"memory": "2Gi"}}, {"requests": {"cpu": "100m", "memory": "2Gi"}}),
+        (
+            {"requests": {"cpu": "100m"}, "limits": None},
+            {"requests": {"cpu": "100m", "memory": "362Mi"}, "limits": {"memory": "1253Mi"}},
+        ),
         (
             {"limits": {"cpu": 2}},
             {"requests": {"cpu": "100m", "memory": "362Mi"}, "limits": {"cpu": 2, "memory": "1253Mi"}},

@@ -60,6 +60,7 @@ EMPTY = """
     [
         {"settings__drain": 35},
         {"settings__drain": "35s"},
+        {"server__lifecycle": {"preStop": {"sleep": {"seconds": 35}}}},
         {"settings__upstream": "http://localhost:8000/a"},
         {"settings__upstream": "https://[::1]:8000"},
         {"admin": {"exposed": True, "token": {"existingSecret": "a"}}},
@@ -69,6 +70,7 @@ EMPTY = """
         {"global": {"registry": "x"}, "enabled": True},
         # What stands in a file without anything behind it.
         dict.fromkeys(EMPTY),
+        dict.fromkeys(["probes__startup", "resources__requests", "resources__limits"]),
     ],
 )
 def test_what_is_right_is_taken(changed: dict[str, Any], helm: Engine) -> None:

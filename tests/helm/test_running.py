@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.helm.charts import CHART, GATEWAY, SIDECAR, Engine, Values, one, values
 from tests.helm.pod import DEADLINE_S, fill, running
-from tests.helm.test_rollouts import RELOADABLE
+from tests.helm.test_new_pods import RELOADABLE
 from tests.interop.stage import free_port
 from tests.support.certificates import Authority
 from tests.support.client import Client

@@ -56,7 +56,9 @@
 httpGet:
   path: {{ index . 2 }}
   port: {{ $root.Values.ports.health }}
-{{ toYaml (index $root.Values.probes (index . 1)) }}
+{{- with index $root.Values.probes (index . 1) }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{- /* (list root port): where a listener binds. */ -}}

@@ -113,9 +113,9 @@ admin.exposed: without a token anybody could drain it; give admin.token.existing
 {{- if gt $limits.drain (float64 (sub $grace 10)) }}
 settings.drain: longer than terminationGracePeriodSeconds − 10 ({{ sub $grace 10 }} s), so the pod would be killed while it drains; give a shorter drain, or a longer grace period
 {{- end }}
-{{- $sleep := dig "preStop" "sleep" "seconds" 0 (.Values.server.lifecycle | default dict) | int }}
-{{- if and (eq .Values.mode "sidecar") (ge $sleep $grace) }}
-server.lifecycle.preStop.sleep: {{ $sleep }} s is no shorter than terminationGracePeriodSeconds ({{ $grace }} s), so the server would be killed asleep; give less
+{{- $sleep := include "epochgate.serverSleep" . | int }}
+{{- if and (eq .Values.mode "sidecar") (gt $sleep (sub $grace 10 | int)) }}
+server.lifecycle.preStop.sleep: {{ $sleep }} s is longer than terminationGracePeriodSeconds − 10 ({{ sub $grace 10 }} s), so the pod would be killed before it has ended; give less, or a longer grace period
 {{- end }}
 {{- range $name, $limit := $known.limits }}
 {{- if lt (index $limits $name) (float64 $limit.least) }}

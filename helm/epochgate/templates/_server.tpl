@@ -48,6 +48,12 @@
   {{- end }}
 {{- end }}
 
+{{- /* Seconds that its own preStop sleeps, or 0. */ -}}
+{{- define "epochgate.serverSleep" -}}
+{{- $stop := (.Values.server.lifecycle | default dict).preStop | default dict }}
+{{- ($stop.sleep | default dict).seconds | default 0 }}
+{{- end }}
+
 {{- /* Constraints that were given, or over nodes and zones as far as possible, each ReplicaSet for itself. */ -}}
 {{- define "epochgate.spread" -}}
 {{- if .Values.topologySpreadConstraints }}

@@ -50,6 +50,11 @@
 {{- /* Requests and limits. Memory that is given is taken as it stands. */ -}}
 {{- define "epochgate.resources" -}}
 {{- $resources := .Values.resources | default dict | deepCopy }}
+{{- range $kind := list "requests" "limits" }}
+{{- if not (get $resources $kind) }}
+{{- $_ := unset $resources $kind }}
+{{- end }}
+{{- end }}
 {{- $given := merge (dict) (deepCopy (dig "requests" dict $resources)) (deepCopy (dig "limits" dict $resources)) }}
 {{- if not (hasKey $given "memory") }}
 {{- $capped := include "epochgate.cappedMi" . | float64 }}

@@ -135,16 +135,46 @@ def test_a_gateway_drains_at_sigterm(helm: Engine) -> None:
     ("name", "said"),
     [
         (SIDECAR, "A rollout replaces the pod, and its memory dies with it: owed answers get 25 s to come"),
+        (SIDECAR, "later requests of its sessions get 404, and clients have to initialize anew."),
         (GATEWAY, "A rollout replaces the pod, and its memory dies with it"),
+        (GATEWAY, "later requests of its sessions pass to the server unguarded"),
         ("sidecar-many-by-ingress", "its sessions end with it, since they are on its emptyDir"),
         ("sidecar-many-by-ingress", "Each of the 2 pods has sessions of its own"),
         ("gateway-many", "Sessions are in the store and go on"),
         ("sidecar-everything", "Clients use https://ledger-epochgate.tools:443"),
         (SIDECAR, "Port 8000 of the pod can be reached past epochgate"),
+        (SIDECAR, "If your server takes any id, set settings.unknown_sessions to refuse"),
+        (SIDECAR, "curl http://127.0.0.1:8809/sessions"),
+        ("sidecar-everything", "curl -H 'Authorization: Bearer TOKEN' http://127.0.0.1:8809/sessions"),
     ],
 )
 def test_the_notes_say_what_has_to_be_known(name: str, said: str, helm: Engine) -> None:
     assert said in " ".join(helm.notes(values(name)).split())
+
+
+@pytest.mark.parametrize("name", [SIDECAR, GATEWAY])
+def test_the_notes_do_not_ask_for_what_is_set(name: str, helm: Engine) -> None:
+    notes = helm.notes(values(name, settings__unknown_sessions="refuse"))
+
+    assert "later requests of its sessions\nget 404, and clients have to initialize anew." in notes
+    assert "unknown_sessions" not in notes
+
+
+@pytest.mark.parametrize(
+    ("stop", "is_warned"),
+    [
+        ({"sleep": {"seconds": 24}}, True),
+        ({"exec": {"command": ["/finish"]}}, True),
+        ({"sleep": {"seconds": 25}}, False),
+        (None, False),
+    ],
+)
+def test_the_notes_warn_of_a_server_that_may_go_before_the_drain_is_over(
+    stop: Any, is_warned: bool, helm: Engine
+) -> None:
+    notes = helm.notes(values(SIDECAR, server__lifecycle={"preStop": stop}))
+
+    assert ("The preStop of your server has to last 25 s" in notes) == is_warned
 
 
 def test_the_notes_do_not_warn_of_a_port_that_is_closed(helm: Engine) -> None:
