@@ -45,6 +45,7 @@ def sidecar_for(port: int) -> dict[str, Any]:
             {"name": "EPOCHGATE_UPSTREAM", "value": f"http://127.0.0.1:{port}"},
             {"name": "EPOCHGATE_LISTEN", "value": "0.0.0.0:8808"},
             {"name": "EPOCHGATE_HEALTH", "value": "0.0.0.0:8810"},
+            {"name": "EPOCHGATE_UNKNOWN_SESSIONS", "value": "refuse"},
         ],
         "ports": [{"name": "mcp", "containerPort": 8808}, {"name": "health", "containerPort": 8810}],
         "startupProbe": {

@@ -118,7 +118,7 @@ THE_POD = [
         refused(
             22,
             "the container `epochgate` is not what would be added (it differs in image): give --image "
-            "and --env as it has them, or remove lines 22 to 80 and inject anew",
+            "and --env as it has them, or remove lines 22 to 82 and inject anew",
         ),
     ),
     (

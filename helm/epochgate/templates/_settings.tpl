@@ -3,8 +3,8 @@
 {{- define "epochgate.configFile" -}}
 {{- $settings := .Values.settings | default dict }}
 {{- if eq .Values.mode "sidecar" }}
-{{- /* There it is a variable: the pod's own loopback. */ -}}
-{{- $settings = omit $settings "upstream" }}
+{{- /* There it is a variable: the pod's own loopback. And a session never seen ended with the pod before. */ -}}
+{{- $settings = merge (omit $settings "upstream") (dict "unknown_sessions" "refuse") }}
 {{- end }}
 {{- toYaml $settings }}
 {{- end }}

@@ -46,6 +46,7 @@ class Sidecar:
             "EPOCHGATE_UPSTREAM": f"http://127.0.0.1:{port}",
             "EPOCHGATE_LISTEN": f"0.0.0.0:{TRAFFIC_PORT}",
             "EPOCHGATE_HEALTH": f"0.0.0.0:{HEALTH_PORT}",
+            "EPOCHGATE_UNKNOWN_SESSIONS": "refuse",  # those of the pod before: a server may take any id
             **self.variables,
         }
         return {
