@@ -66,6 +66,7 @@ class Engine:
         return self._ask(given)["epochgate/templates/NOTES.txt"]
 
     def close(self) -> None:
+        self._process.terminate()
         self._process.communicate(timeout=TIMEOUT_S)
 
     def _ask(self, given: Values) -> dict[str, str]:
