@@ -213,3 +213,9 @@ def test_a_longer_drain_needs_a_longer_stay() -> None:
             "terminationGracePeriodSeconds: 45 is too short for the drain: change it to 110 (at least 100)",
         )
     ]
+
+
+def test_a_port_that_the_server_does_not_declare_is_warned_of() -> None:
+    assert warning(
+        16, "server declares 8000, not 9999: if it does not listen there, give another --port"
+    ) in said(BOTH, Request(sidecar(), port=9999))

@@ -78,7 +78,10 @@ def test_files_that_are_wrong_are_one_line(tmp_path: Path) -> None:
     for files, said in (
         (TlsFiles(own.certificate, other.key), "the key is not that of the certificate"),
         (TlsFiles(own.certificate, str(junk)), "not a certificate and its key in PEM form"),
-        (TlsFiles(own.certificate), "not a certificate and its key in PEM form"),
+        (
+            TlsFiles(own.certificate),
+            "not a certificate and its key in PEM form; give the key's own file too, if it has one",
+        ),
         (TlsFiles(str(tmp_path / "none"), own.key), "no such file or directory"),
         (TlsFiles(own.certificate, own.key, authorities=str(junk)), "no certificate in PEM form"),
     ):

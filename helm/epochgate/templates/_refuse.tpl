@@ -37,6 +37,9 @@ server.image: mode gateway runs no server; leave it out and give settings.upstre
 settings.upstream: not given; mode gateway needs the URL of the MCP server, for example http://server-headless:8000
 {{- end }}
 {{- range $upstreams }}
+{{- if not (regexMatch "^(?i)https?://[^/]" .) }}
+settings.upstream: {{ . }} is not an http or https URL; give the server's, for example http://server-headless:8000
+{{- end }}
 {{- if and (regexMatch "^https?://(127\\.[0-9.]+|localhost|\\[::1\\])(:|/|$)" .) (not $.Values.extraContainers) }}
 settings.upstream: {{ . }} is the pod of epochgate itself, where nothing else runs in mode gateway; name your server's Service
 {{- end }}
@@ -56,10 +59,11 @@ autoscaling.enabled: not in mode sidecar, where scaling in ends the sessions of 
 replicaCount: {{ .Values.replicaCount }} pods have sessions of their own, and nothing leads a session's requests to the same pod; set sessionAffinity to clientIP or ingress, or replicaCount to 1
 {{- end }}
 {{- else if $hasOwnState }}
+{{- $way := ternary (printf "epochgate %s has no store that pods share, so" .Chart.AppVersion) "use a store that pods share (redis), or" (not (or .Values.image.tag .Values.image.digest)) }}
 {{- if $scaling.enabled }}
-autoscaling.enabled: with state.store {{ .Values.state.store }} each pod has sessions of its own; use a store that pods share (redis), or no autoscaler
+autoscaling.enabled: with state.store {{ .Values.state.store }} each pod has sessions of its own; {{ $way }} no autoscaler
 {{- else if $isMany }}
-replicaCount: with state.store {{ .Values.state.store }} each pod has sessions of its own; use a store that pods share (redis), or replicaCount 1
+replicaCount: with state.store {{ .Values.state.store }} each pod has sessions of its own; {{ $way }} replicaCount 1
 {{- end }}
 {{- end }}
 {{- if $scaling.enabled }}

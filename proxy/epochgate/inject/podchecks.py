@@ -58,6 +58,14 @@ def _of_the_pod(target: Target) -> Remarks:
     for one, port in _ports(target):
         if port.number in PORTS:
             yield refused(port.line, f"{one.name} takes port {port.number}, which epochgate needs: change it")
+    declared = [port for port in target.server.ports if port.protocol == "TCP"]
+    if declared and target.port not in [port.number for port in declared]:
+        listed = ", ".join(str(port.number) for port in declared)
+        yield warning(
+            declared[0].line,
+            f"{target.server.name} declares {listed}, not {target.port}: "
+            "if it does not listen there, give another --port",
+        )
     for node in items(target.server.node, "ports"):
         if (held := entry(node, "hostPort")) and whole(node, "containerPort") == target.port:
             yield warning(held.key.line, "hostPort leads past epochgate to the server: remove it")

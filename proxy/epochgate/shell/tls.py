@@ -114,7 +114,8 @@ def _show(context: ssl.SSLContext, files: TlsFiles) -> None:
         # With a callback, as OpenSSL would ask for the passphrase on the terminal otherwise.
         context.load_cert_chain(files.certificate, files.key, passphrase)
     except (OSError, ValueError) as error:
-        why = _why(error, "not a certificate and its key in PEM form")
+        hint = "; give the key's own file too, if it has one" if files.key is None else ""
+        why = _why(error, f"not a certificate and its key in PEM form{hint}")
         raise BadTls(f"{named}: {'the passphrase is not that of the key' if is_encrypted else why}") from None
 
 
