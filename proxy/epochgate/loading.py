@@ -20,7 +20,7 @@ from epochgate.settings import SECRETS, Settings
 _PREFIX = "EPOCHGATE_"
 # Variables that no setting is near to are left alone: Kubernetes puts EPOCHGATE_SERVICE_HOST and
 # the like into every pod beside a Service of that name.
-_NEAR = 0.8
+_NEAR = 0.75
 _MAX_SHOWN_CHARS = 60
 _CREDENTIALS = re.compile(r"//[^\s,']*@")  # of a URL; a password may hold any character
 
