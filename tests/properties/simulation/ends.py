@@ -33,7 +33,9 @@ def take(client: Client, leg: ClientLeg, is_clean: bool) -> None:
 def _check_status(client: Client, leg: ClientLeg) -> None:
     if leg.status >= 500:
         client.network.remark(f"W4: {leg.kind} leg {leg.number} was answered {leg.status}")
-    if leg.kind in ("notification", "answer") and leg.status not in (0, 202, 404, *DENIED):
+    # What the server says of a caller that it has not accepted, that caller hears (R32).
+    of_session = (400, 404) if client.token != f"{client.name}.0" else (404,)
+    if leg.kind in ("notification", "answer") and leg.status not in (0, 202, *of_session, *DENIED):
         client.network.remark(f"W4: {leg.kind} leg {leg.number} was answered {leg.status}")
 
 
