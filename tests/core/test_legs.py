@@ -8,7 +8,7 @@ import pytest
 
 from epochgate.core.events import LegAnswered, LegCompleted, LegEnd, LegEnded, LegRead
 from epochgate.core.http import Headers
-from tests.core.messages import Json, event, initialize, initialize_answer, progress, result
+from tests.core.messages import Json, event, initialize, initialize_answer, log, progress, result
 from tests.core.playbook import JSON, SSE, Play, opened
 from tests.core.scenes import lost, running
 from tests.core.sides import Upstream
@@ -46,6 +46,17 @@ def test_events_that_came_whole_are_a_stream_that_ended() -> None:
     assert exchange.messages == [progress(1, 1), result(5, {"n": 1})]
     assert not exchange.is_open
     assert play.runs == 1
+
+
+def test_a_listening_stream_that_came_whole_is_told_and_asked_for_again() -> None:
+    play = opened()
+    exchange = play.get()
+
+    complete(play, play.leg("GET"), event(log("a")), SSE)
+    play.advance(2)
+
+    assert exchange.messages == [log("a")]
+    assert play.has_leg("GET")
 
 
 def test_an_event_stream_that_ended_without_anything_in_it_is_a_break() -> None:

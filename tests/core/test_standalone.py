@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from epochgate.core import http
-from epochgate.core.events import LegEnd
+from epochgate.core.events import LegCompleted, LegEnd
 from epochgate.core.policy import SessionLoss
 from tests.core.messages import event, log, notification, result
-from tests.core.playbook import Play, opened, quiet
+from tests.core.playbook import SSE, Play, opened, quiet
 from tests.core.scenes import BR, drift, listening, open_call, say, texts
 from tests.core.sides import Exchange, Upstream
 
@@ -233,6 +233,23 @@ def test_a_get_that_a_heal_overtook_goes_on_in_the_new_session(status: int) -> N
     assert exchange.status == 200
     assert not old.is_open
     assert told(play, exchange) == ["a"]
+
+
+def test_what_came_with_the_head_of_such_a_get_is_told_first() -> None:
+    """One read brings the head, events and the end of the old session's stream (R12, G5)."""
+    play = opened()
+    exchange = play.get()
+    old = play.leg("GET")
+    _, call = open_call(play)
+    play.cut(call)
+    play.heal()
+    again = play.leg("tools/call")
+    play.answer(again, result(again.id))
+
+    play.feed(LegCompleted(old.number, 200, SSE, event(log("b"))))
+
+    assert not old.is_open
+    assert told(play, exchange) == ["b", "a"]
 
 
 @pytest.mark.parametrize("has_cursor", [True, False])

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, assert_never
 
-from epochgate.core import answers, jsonrpc, opening
+from epochgate.core import answers, jsonrpc, opening, standalone
 from epochgate.core.commands import CloseLeg, DrainLeg, SendUpstream
 from epochgate.core.events import LegAnswered, LegCompleted, LegEnd, LegEnded, RequestHead
 from epochgate.core.generation import Generation
@@ -106,6 +106,17 @@ def end(session: Session, stream: Stream, *, is_answered: bool = False) -> None:
 
 
 def answered(session: Session, event: LegAnswered) -> None:
+    use = session.legs.get(event.leg)
+    _answered(session, event)
+    _follow(session, use)
+
+
+def _follow(session: Session, use: Stream | Inquiry | opening.Opening | None) -> None:
+    if isinstance(use, Stream) and not use.is_request:
+        standalone.follow(session, use)
+
+
+def _answered(session: Session, event: LegAnswered) -> None:
     match session.legs.get(event.leg):
         case Stream() as stream:
             answers.answered(session, stream, event.status, event.headers, event.reason)
@@ -138,9 +149,10 @@ def completed(session: Session, event: LegCompleted) -> None:
         del session.legs[event.leg]
         answers.completed(session, use, event)
         return
-    answered(session, LegAnswered(event.leg, event.status, event.headers, event.reason))
+    _answered(session, LegAnswered(event.leg, event.status, event.headers, event.reason))
     if event.body:
         read(session, event.leg, event.body)
+    _follow(session, use)
     ended(session, LegEnded(event.leg, LegEnd.CLEAN))
 
 

@@ -165,9 +165,14 @@ def answered(session: Session, stream: Stream) -> None:
     if stream.client is ClientHalf.UNBORN:
         headers = delivery.client_headers(session, answer.headers)
         delivery.open_sse(session, stream, headers, answer.reason)
+
+
+def follow(session: Session, stream: Stream) -> None:
+    """Where a heal overtook the GET, the stream moves along; what came with its head was taken (R12)."""
+    is_standing = stream is session.standalone and stream.up is Up.OPEN
     has_moved_on = stream.generation.number < session.current.number
-    if has_moved_on and stream.generation.upstream_id != session.current.upstream_id:
-        move_to(session, session.current)  # a heal overtook the GET
+    if is_standing and has_moved_on and stream.generation.upstream_id != session.current.upstream_id:
+        move_to(session, session.current)
 
 
 def refused(session: Session, stream: Stream, end: LegEnd) -> None:
