@@ -213,9 +213,8 @@ def test_the_server_says_the_session_is_gone_on_a_reopen() -> None:
     assert exchange.is_open
 
 
-@pytest.mark.parametrize("status", [200, 404])
-def test_a_get_that_a_heal_overtook_goes_on_in_the_new_session(status: int) -> None:
-    """The old session answers it after the commit (R12, R26)."""
+def overtaken() -> tuple[Play, Exchange, Upstream]:
+    """A GET that the old session has not answered yet when a heal is committed."""
     play = opened()
     exchange = play.get()
     old = play.leg("GET")
@@ -224,6 +223,13 @@ def test_a_get_that_a_heal_overtook_goes_on_in_the_new_session(status: int) -> N
     play.heal()
     again = play.leg("tools/call")
     play.answer(again, result(again.id))
+    return play, exchange, old
+
+
+@pytest.mark.parametrize("status", [200, 404])
+def test_a_get_that_a_heal_overtook_goes_on_in_the_new_session(status: int) -> None:
+    """The old session answers it after the commit (R12, R26)."""
+    play, exchange, old = overtaken()
 
     if status == 200:
         play.open(old)
@@ -237,14 +243,7 @@ def test_a_get_that_a_heal_overtook_goes_on_in_the_new_session(status: int) -> N
 
 def test_what_came_with_the_head_of_such_a_get_is_told_first() -> None:
     """One read brings the head, events and the end of the old session's stream (R12, G5)."""
-    play = opened()
-    exchange = play.get()
-    old = play.leg("GET")
-    _, call = open_call(play)
-    play.cut(call)
-    play.heal()
-    again = play.leg("tools/call")
-    play.answer(again, result(again.id))
+    play, exchange, old = overtaken()
 
     play.feed(LegCompleted(old.number, 200, SSE, event(log("b"))))
 
